@@ -1,0 +1,126 @@
+"""Neutral commands: what the session asks of a backend, whatever client event or dialect stood behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.audio_time import Samples
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechFrame:
+    """One frame of the VAD: the input audio that ends at `until` (input clock) is speech with `probability` (0…1)."""
+
+    until: Samples
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAudio:
+    """User audio: PCM16, mono, 24 kHz, whole samples. The session's hearing adds the VAD `frames` that it completed."""
+
+    pcm: bytes
+    frames: tuple[SpeechFrame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInput:
+    """Make the buffered input audio a user item now. Answered by InputCommitted or CommandRefused."""
+
+    client_event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClearInput:
+    """Drop the buffered input audio. Answered by InputCleared."""
+
+    client_event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateResponse:
+    """Start a response now. Answered by ResponseStarted or CommandRefused. `audio`: it is to be spoken."""
+
+    response_id: str
+    audio: bool
+    client_event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelResponse:
+    """End the running response (`response_id` None: whichever runs). Answered by ResponseEnded or CommandRefused."""
+
+    response_id: str | None = None
+    client_event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTruncated:
+    """The client says that of item `item_id` its user heard the first `audio_end` samples. It knows best."""
+
+    item_id: str
+    audio_end: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseContext:
+    """All that a language model is told for one response.
+
+    `messages`, `tools` and `tool_choice` have the shape of OpenAI chat completions. `max_output_tokens` None: no limit.
+    """
+
+    messages: tuple[dict[str, Any], ...]
+    tools: tuple[dict[str, Any], ...] = ()
+    tool_choice: str | dict[str, Any] = "auto"
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: int | None = None
+    voice: str = ""
+    speed: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProvideContext:
+    """The answer to ContextRequested."""
+
+    response_id: str
+    context: ResponseContext
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDetection:
+    """How the user's turns are found (Realtime: `audio.input.turn_detection`)."""
+
+    kind: str = "server_vad"
+    threshold: float = 0.5
+    prefix_padding: Samples = 7_200
+    silence_duration: Samples = 12_000
+    create_response: bool = True
+    interrupt_response: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Configure:
+    """The session's settings as a backend needs them; sent at the start and after each accepted update.
+
+    `turn_detection` None: the client ends turns by hand. `audio_output`: responses that the gateway starts are spoken.
+    `live_transcript`: the client asked for a transcription model that writes while the user still speaks.
+    `language`: ISO-639-1 hint for the recogniser, or None.
+    """
+
+    turn_detection: TurnDetection | None
+    audio_output: bool = True
+    live_transcript: bool = False
+    language: str | None = None
+
+
+Command = (
+    AppendAudio
+    | CommitInput
+    | ClearInput
+    | CreateResponse
+    | CancelResponse
+    | ItemTruncated
+    | ProvideContext
+    | Configure
+)

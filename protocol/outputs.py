@@ -1,0 +1,37 @@
+"""What the protocol's session hands to its shell, in one ordered list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.commands import Command
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event for the client, in GA shape, `event_id` included.
+
+    `audio_of` names the response whose audio this is (an audio delta), so that a cancelled response's queued audio can be
+    dropped; None for every other event.
+    """
+
+    payload: dict[str, Any]
+    audio_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardAudio:
+    """Drop the audio deltas of `response_id` that still wait to be sent; they come before the events that follow."""
+
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToBackend:
+    """A command for the backend."""
+
+    command: Command
+
+
+Output = ServerEvent | DiscardAudio | ToBackend
