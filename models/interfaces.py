@@ -1,13 +1,13 @@
 """What an engine of each kind promises. Adapters in `models/engines` keep these promises; the gateway knows no more.
 
-Audio crosses this border as `bytes`: PCM16, little endian, mono, 24 kHz, whole samples (`AUDIO_RATE_HZ`). Engines convert to
-their own rate and dtype inside their worker, so that no array work runs on the event loop. All methods may be called
-from the event loop only and never block it. One engine instance serves all sessions.
+Audio crosses this border as `bytes`: PCM16, little endian, mono, 24 kHz, whole samples (`AUDIO_RATE_HZ`). Engines
+convert to their own rate and dtype inside their worker, so that no array work runs on the event loop. All methods may
+be called from the event loop only and never block it. One engine instance serves all sessions.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -57,9 +57,9 @@ class SpeechRecognizer(Protocol):
     async def transcribe(self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None) -> str | None:
         """Return what is said in `pcm`, stripped; "" for no speech.
 
-        `partial_of` marks an interim look at an unfinished utterance (its key): it queues behind all other work, and a newer
-        one with the same key replaces it while it waits, in which case None is returned. A final one never returns None.
-        Cancelling the call stops the work soon. Raises EngineError.
+        `partial_of` marks an interim look at an unfinished utterance (its key): it queues behind all other work, and a
+        newer one with the same key replaces it while it waits, in which case None is returned. A final one never
+        returns None. Cancelling the call stops the work soon. Raises EngineError.
         """
         ...
 
@@ -67,12 +67,14 @@ class SpeechRecognizer(Protocol):
 class SpeechSynthesizer(Protocol):
     """Turns text into speech (TTS)."""
 
-    def synthesize(self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False) -> AsyncIterator[bytes]:
+    def synthesize(
+        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the audio of `text` in pieces of whole samples, the first as early as the engine can.
 
-        `voice` is a name the client gave; unknown ones get the engine's own. `speed` 0.25…1.5, 1.0 is normal. `first` marks the
-        first clause of a reply, which goes before the rest of other replies. Closing the iterator stops the work.
-        Raises EngineError.
+        `voice` is a name the client gave; unknown ones get the engine's own. `speed` 0.25…1.5, 1.0 is normal. `first`
+        marks the first clause of a reply, which goes before the rest of other replies. Closing the generator stops the
+        work. Raises EngineError.
         """
         ...
 
@@ -125,7 +127,7 @@ ChatEvent = ChatText | ChatToolCall | ChatEnd
 class ChatModel(Protocol):
     """A language model that streams."""
 
-    def stream(self, request: ChatRequest) -> AsyncIterator[ChatEvent]:
+    def stream(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
         """Yield the reply's pieces, closed by exactly one ChatEnd.
 
         Closing the iterator closes the connection, which stops the server's work. Raises EngineError.

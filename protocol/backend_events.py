@@ -132,7 +132,7 @@ class ResponseStarted:
 
 @dataclass(frozen=True, slots=True)
 class ContextRequested:
-    """The backend is ready to generate `response_id` and wants a `ProvideContext` that reflects all events before this."""
+    """The backend is ready to generate `response_id` and wants a `ProvideContext` that reflects all events so far."""
 
     response_id: str
 

@@ -1,0 +1,295 @@
+"""The cascade: VAD → ASR → LLM → TTS, carried out as the turn-taking machine decides.
+
+This shell decides nothing. It tells the machine what happened, performs the machine's list in order, and reports
+results. What arrives for a response that is over is dropped by the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
+from typing import assert_never
+
+from gateway.backends.input_audio import InputAudio
+from gateway.backends.interface import Capabilities
+from gateway.turns.actions import Action, Generate, StopResponse, Synthesize, Transcribe, TranscribePartial
+from gateway.turns.inputs import (
+    AudioReceived,
+    CancelRequested,
+    ClearRequested,
+    CommitRequested,
+    ContextProvided,
+    FunctionCallDelta,
+    GenerationEnded,
+    GenerationFailed,
+    HeardByClient,
+    Input,
+    InputStalled,
+    PartialTranscript,
+    ResponseRequested,
+    SettingsChanged,
+    SpeechProbability,
+    SynthesisEnded,
+    SynthesisFailed,
+    SynthesizedSpeech,
+    TextDelta,
+    Tick,
+    Transcript,
+    TranscriptFailed,
+)
+from gateway.turns.machine import TurnMachine
+from gateway.turns.settings import STALL_AFTER, Deadlines, Detection, TurnSettings
+from models.interfaces import ChatEnd, ChatRequest, ChatText, ChatToolCall, EngineError, Engines
+from protocol.audio_time import Samples, s_from_samples, samples_from_bytes
+from protocol.backend_events import BackendEvent, EngineFault, ResponseEnded, TokenUsage
+from protocol.commands import (
+    AppendAudio,
+    CancelResponse,
+    ClearInput,
+    Command,
+    CommitInput,
+    Configure,
+    CreateResponse,
+    ItemTruncated,
+    ProvideContext,
+    ResponseContext,
+)
+from protocol.ids import IdSource
+
+
+class CascadeBackend:
+    """One session's cascade. `now` tells the gateway clock in samples."""
+
+    capabilities = Capabilities()
+
+    def __init__(
+        self,
+        engines: Engines,
+        *,
+        new_id: IdSource,
+        now: Callable[[], Samples],
+        session_key: str = "",
+        deadlines: Deadlines | None = None,
+    ) -> None:
+        self._engines = engines
+        self._now = now
+        self._session_key = session_key
+        self._deadlines = deadlines or Deadlines()
+        self._machine = TurnMachine(TurnSettings(deadlines=self._deadlines), new_id)
+        self._audio = InputAudio()
+        self._language: str | None = None
+        self._contexts: dict[str, ResponseContext] = {}
+        self._work: dict[str, set[asyncio.Task[None]]] = {}
+        self._events: deque[BackendEvent] = deque()  # drained each loop turn; the outbox bounds what follows
+        self._event_ready = asyncio.Event()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: Samples = 0
+        self._crashed: asyncio.Future[None] | None = None
+
+    # --- the session's side ----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises if the machine or an adapter has a bug."""
+        self._crashed = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                await self._crashed
+        finally:
+            self._tasks = None
+            if self._timer is not None:
+                self._timer.cancel()
+
+    async def events(self) -> AsyncIterator[BackendEvent]:
+        """Yield events in order, for ever; the one consumer stops by being cancelled."""
+        while True:
+            while self._events:
+                yield self._events.popleft()
+            self._event_ready.clear()
+            await self._event_ready.wait()
+
+    def submit(self, command: Command) -> None:
+        """Translate a command into the machine's input."""
+        match command:
+            case AppendAudio():
+                self._hear(command)
+            case CommitInput(client_event_id=client_event_id):
+                self._tell(CommitRequested(client_event_id))
+            case ClearInput():
+                self._tell(ClearRequested())
+            case CreateResponse(response_id=response_id, audio=audio, client_event_id=client_event_id):
+                self._tell(ResponseRequested(response_id, audio, client_event_id))
+            case CancelResponse(response_id=wanted, client_event_id=client_event_id):
+                self._tell(CancelRequested(wanted, client_event_id))
+            case ItemTruncated(item_id=item_id, audio_end=audio_end):
+                self._tell(HeardByClient(item_id, audio_end))
+            case ProvideContext(response_id=response_id, context=context):
+                self._contexts[response_id] = context
+                self._tell(ContextProvided(response_id))
+                if self._machine.active_response != response_id:
+                    self._contexts.pop(response_id, None)
+            case Configure():
+                self._configure(command)
+            case _:
+                assert_never(command)
+
+    def _configure(self, command: Configure) -> None:
+        found = command.turn_detection
+        detection = (
+            None
+            if found is None
+            else Detection(
+                threshold=found.threshold,
+                prefix_padding=found.prefix_padding,
+                silence_duration=found.silence_duration,
+                create_response=found.create_response,
+                interrupt_response=found.interrupt_response,
+            )
+        )
+        self._language = command.language
+        self._tell(
+            SettingsChanged(
+                TurnSettings(
+                    detection=detection,
+                    audio_output=command.audio_output,
+                    live_transcript=command.live_transcript,
+                    deadlines=self._deadlines,
+                )
+            )
+        )
+
+    def _hear(self, command: AppendAudio) -> None:
+        self._audio.append(command.pcm)
+        self._tell(AudioReceived(samples_from_bytes(len(command.pcm))))
+        for frame in command.frames:
+            self._tell(SpeechProbability(frame.until, frame.probability))
+        self._audio.forget_before(self._machine.needed_from)
+
+    # --- the machine's side ----------------------------------------------------------------------------------------
+
+    def _tell(self, message: Input) -> None:
+        now = self._now()
+        for output in self._machine.receive(message, now):
+            match output:
+                case Transcribe() | TranscribePartial() | Generate() | Synthesize() | StopResponse():
+                    self._perform(output)
+                case _:
+                    self._events.append(output)
+                    self._event_ready.set()
+                    if isinstance(output, ResponseEnded):
+                        self._contexts.pop(output.response_id, None)
+        self._arm_timer(now)
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Transcribe(item_id=item_id, start=start, end=end):
+                self._start(item_id, self._transcribe(item_id, self._audio.between(start, end)))
+            case TranscribePartial(item_id=item_id, start=start, end=end):
+                self._start(item_id, self._look(item_id, self._audio.between(start, end)))
+            case Generate(response_id=response_id):
+                self._start(response_id, self._generate(response_id, self._contexts[response_id]))
+            case Synthesize(response_id=response_id):
+                self._start(response_id, self._synthesize(action, self._contexts[response_id]))
+            case StopResponse(response_id=response_id):
+                # The end is decided and told; the tasks end in their own time and nobody waits for them.
+                for task in self._work.get(response_id, ()):
+                    task.cancel()
+            case _:
+                assert_never(action)
+
+    def _start(self, key: str, work: Coroutine[None, None, None]) -> None:
+        assert self._tasks is not None, "the backend is told to work before it runs"
+        task = self._tasks.create_task(work)
+        group = self._work.setdefault(key, set())
+        group.add(task)
+
+        def forget(done: asyncio.Task[None]) -> None:
+            group.discard(done)
+            if not group:
+                self._work.pop(key, None)
+
+        task.add_done_callback(forget)
+
+    # --- time ------------------------------------------------------------------------------------------------------
+
+    def _arm_timer(self, now: Samples) -> None:
+        deadline = self._machine.next_deadline(now)
+        if deadline is None or (self._timer is not None and self._timer_at <= deadline):
+            return  # an early timer only looks again
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(0.0, s_from_samples(deadline - now)), self._time_passed)
+
+    def _time_passed(self) -> None:
+        self._timer = None
+        try:
+            stalled = self._machine.silent_for(self._now())
+            self._tell(InputStalled(stalled) if stalled >= STALL_AFTER else Tick())
+        except Exception as bug:  # a timer has no caller: hand the bug to run(), which ends the session
+            if self._crashed is not None and not self._crashed.done():
+                self._crashed.set_exception(bug)
+
+    # --- the engines' side -----------------------------------------------------------------------------------------
+
+    async def _transcribe(self, item_id: str, pcm: bytes) -> None:
+        try:
+            text = await self._engines.asr.transcribe(pcm, language=self._language)
+        except EngineError as error:
+            self._tell(TranscriptFailed(item_id, _fault(error)))
+        else:
+            self._tell(Transcript(item_id, text or ""))
+
+    async def _look(self, item_id: str, pcm: bytes) -> None:
+        try:
+            text = await self._engines.asr.transcribe(pcm, language=self._language, partial_of=item_id)
+        except EngineError:
+            text = None  # the final transcript will tell what is wrong
+        self._tell(PartialTranscript(item_id, text))
+
+    async def _generate(self, response_id: str, context: ResponseContext) -> None:
+        request = ChatRequest(
+            messages=context.messages,
+            tools=context.tools,
+            tool_choice=context.tool_choice,
+            parallel_tool_calls=context.parallel_tool_calls,
+            max_output_tokens=context.max_output_tokens,
+            session_key=self._session_key,
+        )
+        try:
+            async with aclosing(self._engines.chat.stream(request)) as stream:
+                async for event in stream:
+                    match event:
+                        case ChatText(text=text):
+                            self._tell(TextDelta(response_id, text))
+                        case ChatToolCall(index=index, call_id=call_id, name=name, arguments=arguments):
+                            self._tell(FunctionCallDelta(response_id, index, call_id, name, arguments))
+                        case ChatEnd():
+                            self._tell(GenerationEnded(response_id, event.finish_reason, _usage(event)))
+        except EngineError as error:
+            self._tell(GenerationFailed(response_id, _fault(error)))
+
+    async def _synthesize(self, action: Synthesize, context: ResponseContext) -> None:
+        response_id, chunk = action.response_id, action.chunk
+        try:
+            speech = self._engines.tts.synthesize(
+                action.text, voice=context.voice, speed=context.speed, first=action.first
+            )
+            async with aclosing(speech) as pieces:
+                async for pcm in pieces:
+                    self._tell(SynthesizedSpeech(response_id, chunk, pcm))
+        except EngineError as error:
+            self._tell(SynthesisFailed(response_id, _fault(error)))
+        else:
+            self._tell(SynthesisEnded(response_id, chunk))
+
+
+def _fault(error: EngineError) -> EngineFault:
+    return EngineFault(error.code, error.message)
+
+
+def _usage(end: ChatEnd) -> TokenUsage:
+    return TokenUsage(end.input_tokens, end.cached_tokens, end.output_tokens)

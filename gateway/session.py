@@ -1,0 +1,116 @@
+"""One client's session: carries frames between its socket, the protocol, the ear and the backend, in order.
+
+It decides nothing: `protocol.session` knows what a session says, the backend how a conversation goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+from protocol.session import SessionProtocol
+
+from gateway.backends.interface import Backend
+from gateway.event_log import EventLog
+from gateway.hearing import Hearing
+from gateway.meter import Meter
+from gateway.outbox import Outbox
+from protocol.audio_time import Samples
+from protocol.client_events import ClientEvent, parse_client_event
+from protocol.commands import AppendAudio
+from protocol.errors import ProtocolError, session_expired
+from protocol.outputs import DiscardAudio, Output, ServerEvent, ToBackend
+
+LARGE_FRAME_BYTES = 256 * 2**10
+"""Frames above this are parsed off the event loop (design: limits)."""
+
+
+class Session:
+    """The shell around one session. `now` is the gateway clock in samples."""
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        protocol: SessionProtocol,
+        backend: Backend,
+        hearing: Hearing,
+        now: Callable[[], Samples],
+        log: EventLog,
+    ) -> None:
+        self.session_id = session_id
+        self.outbox = Outbox()
+        self.meter = Meter(session_id)
+        self._protocol = protocol
+        self._backend = backend
+        self._hearing = hearing
+        self._now = now
+        self._log = log
+
+    async def run(self) -> None:
+        """Greet the client and carry the backend's events to it until cancelled. Raises what a bug raises."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._backend.run())
+                await self._perform(self._protocol.open())
+                async for event in self._backend.events():
+                    now = self._now()
+                    self.meter.saw(event, now)
+                    self._log.record("backend", now, event)
+                    await self._perform(self._protocol.receive_backend(event))
+        finally:
+            self._log.close()
+
+    async def receive_text(self, frame: str) -> None:
+        """Take a client's frame. Frames are taken one after the other; the next waits until this one is dealt with."""
+        try:
+            if len(frame) > LARGE_FRAME_BYTES:
+                event = await asyncio.to_thread(parse_client_event, frame)
+            else:
+                event = parse_client_event(frame)
+        except ProtocolError as error:
+            await self._perform(self._protocol.refuse(error))
+            return
+        await self._take(event)
+
+    async def receive_binary(self, frame: bytes) -> None:
+        """Take a binary frame, which the protocol does not know."""
+        try:
+            event = parse_client_event(frame)
+        except ProtocolError as error:
+            await self._perform(self._protocol.refuse(error))
+            return
+        await self._take(event)
+
+    async def _take(self, event: ClientEvent) -> None:
+        self._log.record("client", self._now(), event)
+        await self._perform(self._protocol.receive(event))
+
+    def expire(self) -> None:
+        """Tell the client that its session has reached its longest duration."""
+        for output in self._protocol.refuse(session_expired()):
+            self._send(output)
+
+    async def _perform(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            match output:
+                case ToBackend(command=AppendAudio() as append):
+                    heard = await self._hearing.hear(append)
+                    self.meter.heard_user(heard, self._now())
+                    self._backend.submit(heard)
+                case ToBackend(command=command):
+                    self._backend.submit(command)
+                case _:
+                    self._send(output)
+
+    def _send(self, output: Output) -> None:
+        match output:
+            case ServerEvent(payload=payload, audio_of=audio_of):
+                self._log.record("server", self._now(), payload)
+                frame = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+                self.outbox.put(frame, audio_of=audio_of)
+            case DiscardAudio(response_id=response_id):
+                self.outbox.discard_audio(response_id)
+            case ToBackend(command=command):
+                self._backend.submit(command)

@@ -1,0 +1,52 @@
+"""Work that the machine wants done. The shell performs it in the order given and never reorders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from protocol.audio_time import Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Transcribe:
+    """Recognise the input audio [start, end) for item `item_id`; answer with Transcript or TranscriptFailed."""
+
+    item_id: str
+    start: Samples
+    end: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class TranscribePartial:
+    """Take an interim look at [start, end) of the running utterance; answer with PartialTranscript."""
+
+    item_id: str
+    start: Samples
+    end: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Let the language model write `response_id` from the context that was provided."""
+
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesize:
+    """Speak chunk number `chunk`; answer with SynthesizedSpeech… and SynthesisEnded. `first`: it opens the reply."""
+
+    response_id: str
+    chunk: int
+    text: str
+    first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StopResponse:
+    """Stop all work for `response_id`, off the critical path: its end has been decided and told already."""
+
+    response_id: str
+
+
+Action = Transcribe | TranscribePartial | Generate | Synthesize | StopResponse

@@ -1,0 +1,53 @@
+"""The input clock: samples received, and how they map to the gateway's time."""
+
+from __future__ import annotations
+
+from gateway.turns.settings import BURST_LEAD, STALL_AFTER
+from protocol.audio_time import Samples
+
+
+class InputClock:
+    """Counts input and maps input positions to gateway time.
+
+    The smallest `now − position` since the input last stalled belongs to the audio that travelled fastest; it maps any
+    position to the time at which that sound happened. A burst client's audio maps to the past: it was recorded before
+    it was sent.
+    """
+
+    def __init__(self) -> None:
+        self.received: Samples = 0
+        self.last_arrival: Samples | None = None
+        self._anchor: Samples = 0
+        self._offset: Samples = 0
+
+    def advance(self, samples: Samples, now: Samples) -> None:
+        """Count `samples` that arrived at `now`."""
+        anew = self.last_arrival is None or now - self.last_arrival >= STALL_AFTER
+        before = now - self.received
+        self.received += samples
+        self.last_arrival = now
+        offset = now - self.received
+        if anew:
+            # A live client's append was captured before it was sent, so that much of it is no lead.
+            self._anchor = before - min(samples, BURST_LEAD)
+            self._offset = offset
+        else:
+            self._offset = min(self._offset, offset)
+
+    @property
+    def lead(self) -> Samples:
+        """How far the client's audio has run ahead of the clock since the input last stalled."""
+        return self._anchor - self._offset
+
+    @property
+    def is_burst(self) -> bool:
+        """Whether the client sends recorded audio faster than real time."""
+        return self.lead > BURST_LEAD
+
+    def gateway_time(self, position: Samples) -> Samples:
+        """Return the gateway time at which the sound at input `position` happened, as near as can be known."""
+        return position + self._offset
+
+    def silent_for(self, now: Samples) -> Samples:
+        """Return how long ago the last audio arrived; 0 before the first."""
+        return 0 if self.last_arrival is None else max(0, now - self.last_arrival)

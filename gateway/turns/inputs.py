@@ -1,0 +1,197 @@
+"""Everything the machine can be told. What bears the id of a response or an item may come late and is dropped then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.turns.settings import TurnSettings
+from protocol.audio_time import Samples
+from protocol.backend_events import EngineFault, TokenUsage
+
+
+@dataclass(frozen=True, slots=True)
+class AudioReceived:
+    """`samples` more of user audio arrived."""
+
+    samples: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechProbability:
+    """The VAD frame that ends at `until` (input clock) is speech with `probability` 0…1."""
+
+    until: Samples
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class InputStalled:
+    """No audio came for `duration` so far. Silence for endpointing, but not a sample of input."""
+
+    duration: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequested:
+    """The client ends the user's turn by hand."""
+
+    client_event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClearRequested:
+    """The client drops the uncommitted input."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseRequested:
+    """The client wants a response now."""
+
+    response_id: str
+    audio: bool
+    client_event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """The client wants the running response to end; None: whichever it is."""
+
+    response_id: str | None = None
+    client_event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeardByClient:
+    """The client's own player says that of `item_id` the user heard `heard` samples, and it plays no more of it."""
+
+    item_id: str
+    heard: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChanged:
+    """New settings hold from here on."""
+
+    settings: TurnSettings
+
+
+@dataclass(frozen=True, slots=True)
+class PartialTranscript:
+    """An interim look at the running utterance; None: it was superseded or failed, which loses nothing."""
+
+    item_id: str
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The final words of a committed item."""
+
+    item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptFailed:
+    """The recogniser gave up on a committed item."""
+
+    item_id: str
+    fault: EngineFault
+
+
+@dataclass(frozen=True, slots=True)
+class ContextProvided:
+    """The session answered ContextRequested."""
+
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More text from the language model, as it wrote it."""
+
+    response_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCallDelta:
+    """More of the model's function call number `index`; `call_id` and `name` come with its first piece."""
+
+    response_id: str
+    index: int
+    call_id: str | None
+    name: str | None
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationEnded:
+    """The model's reply is whole. `finish_reason` as in chat completions."""
+
+    response_id: str
+    finish_reason: str
+    usage: TokenUsage = TokenUsage()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationFailed:
+    """The language model failed."""
+
+    response_id: str
+    fault: EngineFault
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesizedSpeech:
+    """More audio of chunk `chunk`: PCM16, 24 kHz, whole samples. The machine only counts it."""
+
+    response_id: str
+    chunk: int
+    pcm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisEnded:
+    """All audio of chunk `chunk` has come."""
+
+    response_id: str
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisFailed:
+    """The synthesiser failed."""
+
+    response_id: str
+    fault: EngineFault
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed; nothing else happened."""
+
+
+Input = (
+    AudioReceived
+    | SpeechProbability
+    | InputStalled
+    | CommitRequested
+    | ClearRequested
+    | ResponseRequested
+    | CancelRequested
+    | HeardByClient
+    | SettingsChanged
+    | PartialTranscript
+    | Transcript
+    | TranscriptFailed
+    | ContextProvided
+    | TextDelta
+    | FunctionCallDelta
+    | GenerationEnded
+    | GenerationFailed
+    | SynthesizedSpeech
+    | SynthesisEnded
+    | SynthesisFailed
+    | Tick
+)

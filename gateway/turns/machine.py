@@ -1,0 +1,427 @@
+"""The turn-taking machine: told what happened, it answers with one ordered list of what follows.
+
+Pure and synchronous: time is an argument (`now`, gateway clock, in samples), ids are injected. Everything asynchronous
+only carries.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+from gateway.turns.actions import Transcribe, TranscribePartial
+from gateway.turns.inputs import (
+    AudioReceived,
+    CancelRequested,
+    ClearRequested,
+    CommitRequested,
+    ContextProvided,
+    FunctionCallDelta,
+    GenerationEnded,
+    GenerationFailed,
+    HeardByClient,
+    Input,
+    InputStalled,
+    PartialTranscript,
+    ResponseRequested,
+    SettingsChanged,
+    SpeechProbability,
+    SynthesisEnded,
+    SynthesisFailed,
+    SynthesizedSpeech,
+    TextDelta,
+    Tick,
+    Transcript,
+    TranscriptFailed,
+)
+from gateway.turns.playout import VirtualPlayer
+from gateway.turns.response import Output, Phase, Response
+from gateway.turns.settings import (
+    MIN_COMMIT,
+    PARTIAL_EARLY_UNTIL,
+    PARTIAL_FIRST,
+    PARTIAL_LONGEST,
+    PARTIAL_STEP,
+    PARTIAL_STEP_EARLY,
+    QUEUED_TURNS,
+    TRANSCRIPT_TIMEOUT,
+    Detection,
+    TurnSettings,
+)
+from gateway.turns.speech_detector import Heard
+from gateway.turns.stable_transcript import StableTranscript
+from gateway.turns.states import Agent, AgentTrigger, User, next_agent
+from gateway.turns.user_turn import ASR_TAIL, UserTurn
+from protocol.audio_time import Samples
+from protocol.backend_events import (
+    CommandRefused,
+    EndReason,
+    EndStatus,
+    EngineFault,
+    InputCleared,
+    InputCommitted,
+    InputTranscriptCompleted,
+    InputTranscriptDelta,
+    InputTranscriptFailed,
+    PlayoutCut,
+    RefusalKind,
+    SpeechStarted,
+    SpeechStopped,
+)
+
+
+@dataclass(slots=True)
+class _Recognition:
+    """A committed item whose words are not known yet."""
+
+    deadline: Samples
+    duration: Samples
+    live: StableTranscript | None
+
+
+class TurnMachine:
+    """One session's turn-taking.
+
+    Feed it with `receive`, perform what it returns in that order, and call it again by `next_deadline`.
+    """
+
+    def __init__(self, settings: TurnSettings, new_id: Callable[[str], str]) -> None:
+        self.settings = settings
+        self.agent = Agent.IDLE
+        self._new_id = new_id
+        self._user = UserTurn()
+        self._player = VirtualPlayer(settings.playout_delay)
+        self._response: Response | None = None
+        self._response_started_at: Samples = 0
+        self._recognitions: dict[str, _Recognition] = {}
+        self._waiting_turns: deque[str] = deque(maxlen=QUEUED_TURNS)
+        self._live: StableTranscript | None = None
+        self._looking = False
+        self._looked_until: Samples = 0
+        self._unanswered = False
+
+    # --- what the shell may ask ------------------------------------------------------------------------------------
+
+    @property
+    def user(self) -> User:
+        """What the user does."""
+        return self._user.state
+
+    @property
+    def active_response(self) -> str | None:
+        """The id of the running response, or None."""
+        return None if self._response is None else self._response.response_id
+
+    @property
+    def received(self) -> Samples:
+        """Input samples so far: the input clock."""
+        return self._user.clock.received
+
+    @property
+    def needed_from(self) -> Samples:
+        """Input before this position will never be asked for again."""
+        return self._user.buffer_start
+
+    @property
+    def playout_delay(self) -> Samples:
+        """The playout delay as learned so far."""
+        return self._player.delay
+
+    def next_deadline(self, now: Samples) -> Samples | None:
+        """Return when the machine wants to be called even if nothing happens (gateway clock), or None."""
+        due = [recognition.deadline for recognition in self._recognitions.values()]
+        detection = self.settings.detection
+        if detection is not None and (stall := self._user.stall_deadline(detection)) is not None:
+            due.append(stall)
+        if self._response is not None and (at := self._response.deadline(now)) is not None:
+            due.append(at)
+        if self.agent is Agent.SPEAKING and (ends_at := self._player.ends_at) is not None:
+            due.append(ends_at)
+        return min(due, default=None)
+
+    def silent_for(self, now: Samples) -> Samples:
+        """Return how long no input has arrived (gateway clock): the duration for InputStalled."""
+        return self._user.clock.silent_for(now)
+
+    # --- the one way in --------------------------------------------------------------------------------------------
+
+    def receive(self, message: Input, now: Samples) -> list[Output]:
+        """Return what follows from `message` at time `now`, in order: events for the session, actions for the shell."""
+        out: list[Output] = []
+        self._settle(now, out)
+        match message:
+            case SpeechProbability():
+                self._hear(message, now, out)
+            case AudioReceived(samples=samples):
+                self._user.append(samples, now, self.settings.detection)
+            case (
+                ContextProvided()
+                | TextDelta()
+                | FunctionCallDelta()
+                | GenerationEnded()
+                | GenerationFailed()
+                | SynthesizedSpeech()
+                | SynthesisEnded()
+                | SynthesisFailed()
+            ):
+                # The one spot where late work is dropped: it bears the id of a response that is over.
+                if self._response is not None and self._response.response_id == message.response_id:
+                    self._response.receive(message, now, out)
+                    self._follow_response(now, out)
+            case PartialTranscript(item_id=item_id, text=text):
+                self._partial(item_id, text, out)
+            case Transcript(item_id=item_id, text=text):
+                self._transcribed(item_id, text, now, out)
+            case TranscriptFailed(item_id=item_id, fault=fault):
+                self._not_transcribed(item_id, fault, now, out)
+            case InputStalled(duration=duration):
+                self._stalled(duration, now, out)
+            case CommitRequested(client_event_id=client_event_id):
+                self._commit_by_hand(client_event_id, now, out)
+            case ClearRequested():
+                self._user.drop()
+                self._live = None
+                out.append(InputCleared())
+            case ResponseRequested():
+                self._response_requested(message, now, out)
+            case CancelRequested():
+                self._cancel_requested(message, now, out)
+            case HeardByClient(item_id=item_id, heard=heard):
+                self._player.correct(item_id, heard, now)
+            case SettingsChanged(settings=settings):
+                if settings.detection is None:
+                    self._user.forget_speech()
+                    self._live = None
+                self.settings = settings
+            case Tick():
+                pass
+            case _:
+                assert_never(message)
+        self._settle_playout(now)
+        return out
+
+    def _settle(self, now: Samples, out: list[Output]) -> None:
+        """Let time pass up to `now`: deadlines, pacing, the end of playout."""
+        for item_id, recognition in list(self._recognitions.items()):
+            if now >= recognition.deadline:
+                self._not_transcribed(item_id, TRANSCRIPT_TIMEOUT, now, out)
+        if self._response is not None:
+            self._response.settle(now, out)
+            self._follow_response(now, out)
+        self._settle_playout(now)
+
+    def _settle_playout(self, now: Samples) -> None:
+        self._player.settle(now)
+        if self.agent is Agent.SPEAKING and not self._player.audible(now):
+            trigger = AgentTrigger.PLAYOUT_END if self._response is None else AgentTrigger.PLAYOUT_GAP
+            self.agent = next_agent(self.agent, trigger)
+
+    # --- the user --------------------------------------------------------------------------------------------------
+
+    def _hear(self, frame: SpeechProbability, now: Samples, out: list[Output]) -> None:
+        detection = self.settings.detection
+        change = self._user.hear(frame.until, frame.probability, detection)
+        if detection is None:
+            return
+        if change is Heard.ONSET:
+            self._speech_started(detection, now, out)
+        elif (end := self._user.silence_end(frame.until, detection)) is not None:
+            self._speech_stopped(end, detection, now, out)
+            return
+        self._look(frame.until, out)
+
+    def _speech_started(self, detection: Detection, now: Samples, out: list[Output]) -> None:
+        self._user.begin(self._new_id("item"), detection)
+        out.append(SpeechStarted(self._user.item_id, self._user.start))
+        self._live = StableTranscript() if self.settings.live_transcript else None
+        self._looking = False
+        self._looked_until = self._user.onset
+        if detection.interrupt_response and self._spoken_over():
+            self._barge_in(now, out)
+
+    def _spoken_over(self) -> bool:
+        """Return whether the speech that just began can be meant for the response that runs or plays.
+
+        A burst client's speech was recorded before a response that it could not have heard: no barge-in then.
+        """
+        clock = self._user.clock
+        return not clock.is_burst or clock.gateway_time(self._user.onset) >= self._response_started_at
+
+    def _barge_in(self, now: Samples, out: list[Output]) -> None:
+        """The user takes over: the response ends here, and history keeps what the player had played."""
+        if self._response is not None:
+            self._response.end(EndStatus.CANCELLED, now, out, reason=EndReason.TURN_DETECTED)
+            self._response = None
+        out.extend(PlayoutCut(cut.item_id, cut.heard) for cut in self._player.flush(now))
+        if self.agent is not Agent.IDLE:
+            self.agent = next_agent(self.agent, AgentTrigger.CUT)
+
+    def _speech_stopped(self, end: Samples, detection: Detection, now: Samples, out: list[Output]) -> None:
+        out.append(SpeechStopped(self._user.item_id, end))
+        self._commit(self._user.item_id, self._user.start, end, now, out, spoken_until=self._user.voiced_until)
+        if detection.create_response:
+            self._respond_to_turn(now, out)
+
+    def _stalled(self, duration: Samples, now: Samples, out: list[Output]) -> None:
+        detection = self.settings.detection
+        if detection is not None and (end := self._user.stall_end(duration, detection)) is not None:
+            self._speech_stopped(end, detection, now, out)
+
+    def _commit_by_hand(self, client_event_id: str | None, now: Samples, out: list[Output]) -> None:
+        user = self._user
+        start = user.start if user.item_id else user.buffer_start
+        buffered = user.clock.received - start
+        if buffered < MIN_COMMIT:
+            out.append(CommandRefused(RefusalKind.INPUT_TOO_SHORT, client_event_id, buffered=buffered))
+            return
+        spoken_until = user.clock.received if user.item_id or user.holds_speech() else None
+        item_id = user.item_id or self._new_id("item")
+        self._commit(item_id, start, user.clock.received, now, out, spoken_until=spoken_until)
+
+    def _commit(
+        self,
+        item_id: str,
+        start: Samples,
+        end: Samples,
+        now: Samples,
+        out: list[Output],
+        *,
+        spoken_until: Samples | None,
+    ) -> None:
+        """Make [start, end) the item `item_id` and have it recognised, unless there is no speech in it at all."""
+        self._user.take(end)
+        out.append(InputCommitted(item_id, start, end))
+        if spoken_until is None:
+            # A recogniser invents words on silence and noise, so it never sees them.
+            out.append(InputTranscriptCompleted(item_id, "", end - start))
+            return
+        deadline = now + self.settings.deadlines.transcript
+        self._recognitions[item_id] = _Recognition(deadline, end - start, self._live)
+        self._live = None
+        out.append(Transcribe(item_id, start, min(end, spoken_until + ASR_TAIL)))
+
+    # --- the user's words ------------------------------------------------------------------------------------------
+
+    def _look(self, until: Samples, out: list[Output]) -> None:
+        """Ask for an interim look at the running utterance if somebody reads it and the last look is old enough."""
+        if self._live is None or self._looking or self._user.state is User.SILENT:
+            return
+        spoken = until - self._user.onset
+        if self._looked_until == self._user.onset:
+            due = spoken >= PARTIAL_FIRST
+        else:
+            step = PARTIAL_STEP_EARLY if spoken < PARTIAL_EARLY_UNTIL else PARTIAL_STEP
+            due = until - self._looked_until >= step
+        if due and until - self._user.start <= PARTIAL_LONGEST:
+            self._looking = True
+            self._looked_until = until
+            out.append(TranscribePartial(self._user.item_id, self._user.start, until))
+
+    def _partial(self, item_id: str, text: str | None, out: list[Output]) -> None:
+        if item_id != self._user.item_id or self._live is None:
+            return
+        self._looking = False
+        if text is not None and (delta := self._live.partial(text)):
+            out.append(InputTranscriptDelta(item_id, delta))
+
+    def _transcribed(self, item_id: str, text: str, now: Samples, out: list[Output]) -> None:
+        recognition = self._recognitions.pop(item_id, None)
+        if recognition is None:
+            return
+        live = recognition.live or StableTranscript()
+        if delta := live.final(text):
+            out.append(InputTranscriptDelta(item_id, delta))
+        out.append(InputTranscriptCompleted(item_id, live.told, recognition.duration))
+        self._unanswered = self._unanswered or bool(live.told)
+        response = self._response
+        if response is None or item_id not in response.awaiting:
+            return
+        if response.automatic and not self._unanswered and response.awaiting == {item_id}:
+            # The VAD heard something, the recogniser no words, and no earlier words wait: there is nothing to answer.
+            self._end_response(EndStatus.COMPLETED, now, out)
+        else:
+            response.transcript_arrived(item_id, out)
+
+    def _not_transcribed(self, item_id: str, fault: EngineFault, now: Samples, out: list[Output]) -> None:
+        if self._recognitions.pop(item_id, None) is None:
+            return
+        out.append(InputTranscriptFailed(item_id, fault))
+        if self._response is not None and item_id in self._response.awaiting:
+            self._end_response(EndStatus.FAILED, now, out, fault=fault)
+
+    # --- the agent -------------------------------------------------------------------------------------------------
+
+    def _respond_to_turn(self, now: Samples, out: list[Output]) -> None:
+        """A turn that the VAD ended wants its answer."""
+        if self._response is None:
+            self._start_response(self._new_id("resp"), self.settings.audio_output, now, out, automatic=True)
+        elif self._user.clock.is_burst:
+            self._waiting_turns.append(self._new_id("resp"))
+        else:
+            # As OpenAI: with a response still running the automatic one fails, and no client event is to blame.
+            out.append(CommandRefused(RefusalKind.RESPONSE_ACTIVE, None, self._response.response_id))
+
+    def _response_requested(self, request: ResponseRequested, now: Samples, out: list[Output]) -> None:
+        if self._response is not None:
+            active = self._response.response_id
+            refusal = CommandRefused(
+                RefusalKind.RESPONSE_ACTIVE, request.client_event_id, active, detail=request.response_id
+            )
+            out.append(refusal)
+            return
+        self._start_response(request.response_id, request.audio, now, out, automatic=False)
+
+    def _start_response(
+        self, response_id: str, audio: bool, now: Samples, out: list[Output], *, automatic: bool
+    ) -> None:
+        self._response = Response(
+            response_id=response_id,
+            audio=audio,
+            automatic=automatic,
+            started_at=now,
+            deadlines=self.settings.deadlines,
+            player=self._player,
+            new_id=self._new_id,
+            awaiting=set(self._recognitions),
+        )
+        self._response_started_at = now
+        self.agent = next_agent(self.agent, AgentTrigger.RESPONSE_START)
+        self._response.start(out)
+
+    def _cancel_requested(self, request: CancelRequested, now: Samples, out: list[Output]) -> None:
+        active = self.active_response
+        if active is None or request.response_id not in (None, active):
+            out.append(CommandRefused(RefusalKind.NO_ACTIVE_RESPONSE, request.client_event_id, request.response_id))
+            return
+        self._end_response(EndStatus.CANCELLED, now, out, reason=EndReason.CLIENT_CANCELLED)
+
+    def _end_response(
+        self,
+        status: EndStatus,
+        now: Samples,
+        out: list[Output],
+        *,
+        reason: EndReason | None = None,
+        fault: EngineFault | None = None,
+    ) -> None:
+        assert self._response is not None
+        self._response.end(status, now, out, reason=reason, fault=fault)
+        self._follow_response(now, out)
+
+    def _follow_response(self, now: Samples, out: list[Output]) -> None:
+        """Keep the agent's state in step with its response; after its end, answer a burst client's next turn."""
+        response = self._response
+        if response is None:
+            return
+        if response.has_output:
+            self._unanswered = False
+        if response.audio_sent and self._player.audible(now) and self.agent is Agent.THINKING:
+            self.agent = next_agent(self.agent, AgentTrigger.FIRST_AUDIO)
+        if response.phase is not Phase.ENDED:
+            return
+        self._response = None
+        self.agent = next_agent(self.agent, AgentTrigger.RESPONSE_END)
+        if self._waiting_turns:
+            self._start_response(self._waiting_turns.popleft(), self.settings.audio_output, now, out, automatic=True)

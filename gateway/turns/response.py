@@ -1,0 +1,320 @@
+"""One response on its way: text in, speakable chunks out, audio back, and the marks that tie audio to text."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from gateway.turns.actions import Action, Generate, StopResponse, Synthesize
+from gateway.turns.inputs import (
+    ContextProvided,
+    FunctionCallDelta,
+    GenerationEnded,
+    GenerationFailed,
+    SynthesisEnded,
+    SynthesisFailed,
+    SynthesizedSpeech,
+    TextDelta,
+)
+from gateway.turns.playout import VirtualPlayer
+from gateway.turns.reasoning_filter import ReasoningFilter
+from gateway.turns.settings import (
+    FIRST_TOKEN_TIMEOUT,
+    NEXT_TOKEN_TIMEOUT,
+    SPEECH_TIMEOUT,
+    SYNTHESIS_LEAD,
+    Deadlines,
+)
+from gateway.turns.speakable_chunks import Chunk, SpeakableChunks
+from protocol.audio_time import Samples, samples_from_bytes
+from protocol.backend_events import (
+    BackendEvent,
+    ContextRequested,
+    EndReason,
+    EndStatus,
+    EngineFault,
+    FunctionCallArgumentsDelta,
+    FunctionCallStarted,
+    OutputAudio,
+    OutputItemEnded,
+    OutputSpoken,
+    OutputTextDelta,
+    ResponseEnded,
+    ResponseStarted,
+    TokenUsage,
+)
+
+DEFAULT_PACE: Samples = 1_600
+"""Samples a character of speech takes before any was measured: 15 characters a second (chosen, English)."""
+
+Output = BackendEvent | Action
+
+ResponseInput = (
+    ContextProvided
+    | TextDelta
+    | FunctionCallDelta
+    | GenerationEnded
+    | GenerationFailed
+    | SynthesizedSpeech
+    | SynthesisEnded
+    | SynthesisFailed
+)
+
+
+class Phase(Enum):
+    """How far a response is."""
+
+    AWAITING_TRANSCRIPTS = auto()
+    AWAITING_CONTEXT = auto()
+    GENERATING = auto()
+    GENERATED = auto()
+    ENDED = auto()
+
+
+@dataclass(slots=True)
+class _Message:
+    """The assistant message of a response."""
+
+    item_id: str
+    text: str = ""
+    audio: Samples = 0
+    marked_text: int = 0
+    marked_audio: Samples = 0
+
+
+@dataclass(slots=True)
+class _Speaking:
+    """The chunk that the synthesiser works on."""
+
+    index: int
+    chunk: Chunk
+    deadline: Samples
+
+
+@dataclass(slots=True)
+class Response:
+    """The bookkeeping of one response. Its methods append to `out`; they are called only while it is open."""
+
+    response_id: str
+    audio: bool
+    automatic: bool
+    started_at: Samples
+    deadlines: Deadlines
+    player: VirtualPlayer
+    new_id: Callable[[str], str]
+    awaiting: set[str] = field(default_factory=set)
+    phase: Phase = Phase.AWAITING_TRANSCRIPTS
+    audio_sent: bool = False
+    _message: _Message | None = None
+    _reasoning: ReasoningFilter = field(default_factory=ReasoningFilter)
+    _chunks: SpeakableChunks = field(default_factory=SpeakableChunks)
+    _calls: dict[int, str] = field(default_factory=dict)
+    _waiting: deque[Chunk] = field(default_factory=deque)
+    _speaking: _Speaking | None = None
+    _spoken_chunks: int = 0
+    _generation_deadline: Samples | None = None
+    _token_seen: bool = False
+    _end: GenerationEnded | None = None
+
+    @property
+    def has_output(self) -> bool:
+        """Whether the user or the client got anything of it: audio, or, if it doesn't speak, text; or a function call."""
+        return self.audio_sent or bool(self._calls) or (not self.audio and self._message is not None)
+
+    # --- what moves it on ------------------------------------------------------------------------------------------
+
+    def start(self, out: list[Output]) -> None:
+        """Announce the response and ask for its context as soon as the user's words are known."""
+        out.append(ResponseStarted(self.response_id))
+        self._ask_when_ready(out)
+
+    def transcript_arrived(self, item_id: str, out: list[Output]) -> None:
+        """The words of `item_id` are known (or known to be lost)."""
+        self.awaiting.discard(item_id)
+        self._ask_when_ready(out)
+
+    def _ask_when_ready(self, out: list[Output]) -> None:
+        if self.phase is Phase.AWAITING_TRANSCRIPTS and not self.awaiting:
+            self.phase = Phase.AWAITING_CONTEXT
+            out.append(ContextRequested(self.response_id))
+
+    def receive(self, message: ResponseInput, now: Samples, out: list[Output]) -> None:
+        """Take an engine's result."""
+        match message:
+            case ContextProvided():
+                self._generate(now, out)
+            case TextDelta(text=text):
+                self._token(now)
+                self._write(self._reasoning.feed(text), now, out)
+            case FunctionCallDelta():
+                self._token(now)
+                self._call(message, out)
+            case GenerationEnded():
+                self._generated(message, now, out)
+            case GenerationFailed(fault=fault) | SynthesisFailed(fault=fault):
+                self.end(EndStatus.FAILED, now, out, fault=fault)
+            case SynthesizedSpeech(chunk=chunk, pcm=pcm):
+                self._speech(chunk, pcm, now, out)
+            case SynthesisEnded(chunk=chunk):
+                self._chunk_spoken(chunk, now, out)
+
+    def _generate(self, now: Samples, out: list[Output]) -> None:
+        if self.phase is not Phase.AWAITING_CONTEXT:
+            return
+        self.phase = Phase.GENERATING
+        self._generation_deadline = now + self.deadlines.first_token
+        out.append(Generate(self.response_id))
+
+    def _token(self, now: Samples) -> None:
+        self._token_seen = True
+        self._generation_deadline = now + self.deadlines.next_token
+
+    def _write(self, text: str, now: Samples, out: list[Output]) -> None:
+        if self._message is None:
+            text = text.lstrip()
+            if not text:
+                return
+            self._message = _Message(self.new_id("item"))
+        if not text:
+            return
+        self._message.text += text
+        out.append(OutputTextDelta(self.response_id, self._message.item_id, text))
+        if self.audio:
+            self._waiting.extend(self._chunks.feed(text))
+            self.pump(now, out)
+
+    def _call(self, delta: FunctionCallDelta, out: list[Output]) -> None:
+        item_id = self._calls.get(delta.index)
+        if item_id is None:
+            item_id = self._calls[delta.index] = self.new_id("item")
+            call_id = delta.call_id or self.new_id("call")
+            out.append(FunctionCallStarted(self.response_id, item_id, call_id, delta.name or ""))
+        if delta.arguments:
+            out.append(FunctionCallArgumentsDelta(self.response_id, item_id, delta.arguments))
+
+    def _generated(self, end: GenerationEnded, now: Samples, out: list[Output]) -> None:
+        self._write(self._reasoning.finish(), now, out)
+        self._end = end
+        self._generation_deadline = None
+        self.phase = Phase.GENERATED
+        # Tool calls never wait for playback: they are whole as soon as the model is done.
+        out.extend(OutputItemEnded(self.response_id, item_id) for item_id in self._calls.values())
+        if self.audio:
+            self._waiting.extend(self._chunks.finish())
+        self.pump(now, out)
+
+    # --- speech ----------------------------------------------------------------------------------------------------
+
+    def pump(self, now: Samples, out: list[Output]) -> None:
+        """Give the synthesiser the next chunk if it is idle and the player's lead allows; end when all is said."""
+        if self._speaking is None and self._waiting:
+            if self.pump_at(now) > now:
+                return
+            chunk = self._waiting.popleft()
+            index = self._spoken_chunks
+            self._spoken_chunks += 1
+            self._speaking = _Speaking(index, chunk, now + self.deadlines.speech)
+            out.append(Synthesize(self.response_id, index, chunk.spoken, first=index == 0))
+        if self.phase is Phase.GENERATED and self._speaking is None and not self._waiting:
+            self._complete(now, out)
+
+    def pump_at(self, now: Samples) -> Samples:
+        """Return when the next chunk may be synthesised (gateway clock)."""
+        ends_at = self.player.ends_at
+        return now if ends_at is None else max(now, ends_at - SYNTHESIS_LEAD)
+
+    def _speech(self, index: int, pcm: bytes, now: Samples, out: list[Output]) -> None:
+        if self._speaking is None or self._speaking.index != index or self._message is None:
+            return
+        samples = samples_from_bytes(len(pcm))
+        self._speaking.deadline = now + self.deadlines.speech
+        self._message.audio += samples
+        self.audio_sent = True
+        self.player.push(self._message.item_id, samples, now)
+        out.append(OutputAudio(self.response_id, self._message.item_id, pcm))
+
+    def _chunk_spoken(self, index: int, now: Samples, out: list[Output]) -> None:
+        if self._speaking is None or self._speaking.index != index or self._message is None:
+            return
+        self._mark(self._speaking.chunk.text_end, self._message.audio, out)
+        self._speaking = None
+        self.pump(now, out)
+
+    def _mark(self, text_end: int, audio_end: Samples, out: list[Output]) -> None:
+        assert self._message is not None
+        self._message.marked_text = text_end
+        self._message.marked_audio = audio_end
+        out.append(OutputSpoken(self.response_id, self._message.item_id, text_end, audio_end))
+
+    def _mark_cut_chunk(self, out: list[Output]) -> None:
+        """Estimate how long the chunk in the synthesiser would have become, so that its heard share can be told."""
+        message, speaking = self._message, self._speaking
+        if message is None or speaking is None or message.audio == message.marked_audio:
+            return
+        pace = message.marked_audio // message.marked_text if message.marked_audio else DEFAULT_PACE
+        expected = message.marked_audio + pace * (speaking.chunk.text_end - message.marked_text)
+        self._mark(speaking.chunk.text_end, max(expected, message.audio), out)
+
+    # --- time and the end ------------------------------------------------------------------------------------------
+
+    def deadline(self, now: Samples) -> Samples | None:
+        """Return when something is due: an engine's patience ends, or the next chunk may be synthesised."""
+        speech_deadline = None if self._speaking is None else self._speaking.deadline
+        due = [at for at in (self._generation_deadline, speech_deadline) if at is not None]
+        if self._speaking is None and self._waiting:
+            due.append(self.pump_at(now))
+        return min(due, default=None)
+
+    def settle(self, now: Samples, out: list[Output]) -> None:
+        """Let time pass: end the response if an engine was silent for too long, go on if the player's lead allows."""
+        if self._generation_deadline is not None and now >= self._generation_deadline:
+            fault = NEXT_TOKEN_TIMEOUT if self._token_seen else FIRST_TOKEN_TIMEOUT
+            self.end(EndStatus.FAILED, now, out, fault=fault)
+        elif self._speaking is not None and now >= self._speaking.deadline:
+            self.end(EndStatus.FAILED, now, out, fault=SPEECH_TIMEOUT)
+        elif self._waiting and self._speaking is None:
+            self.pump(now, out)
+
+    def _complete(self, now: Samples, out: list[Output]) -> None:
+        assert self._end is not None
+        message = self._message
+        if message is not None:
+            if self.audio and message.marked_text < len(message.text):
+                # What no voice can say (a closing emoji) counts as heard with the words before it.
+                self._mark(len(message.text), message.audio, out)
+            out.append(OutputItemEnded(self.response_id, message.item_id))
+        reasons = {"length": EndReason.MAX_OUTPUT_TOKENS, "content_filter": EndReason.CONTENT_FILTER}
+        reason = reasons.get(self._end.finish_reason)
+        status = EndStatus.COMPLETED if reason is None else EndStatus.INCOMPLETE
+        self._close(status, now, out, reason=reason, usage=self._end.usage)
+
+    def end(
+        self,
+        status: EndStatus,
+        now: Samples,
+        out: list[Output],
+        *,
+        reason: EndReason | None = None,
+        fault: EngineFault | None = None,
+    ) -> None:
+        """End the response before its time; its engines' work is stopped afterwards."""
+        self._mark_cut_chunk(out)
+        usage = TokenUsage() if self._end is None else self._end.usage
+        self._close(status, now, out, reason=reason, fault=fault, usage=usage)
+        out.append(StopResponse(self.response_id))
+
+    def _close(
+        self,
+        status: EndStatus,
+        now: Samples,
+        out: list[Output],
+        *,
+        reason: EndReason | None = None,
+        fault: EngineFault | None = None,
+        usage: TokenUsage,
+    ) -> None:
+        self.phase = Phase.ENDED
+        heard = 0 if self._message is None else self.player.heard(self._message.item_id, now)
+        out.append(ResponseEnded(self.response_id, status, heard, reason, fault, usage))

@@ -1,0 +1,87 @@
+"""The numbers that turn-taking decides by, in samples, each with its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from protocol.audio_time import Samples, samples_from_ms, samples_from_s
+from protocol.backend_events import EngineFault
+
+VAD_FRAME: Samples = 768
+"""One VAD frame: Silero's 512 samples at 16 kHz."""
+
+MIN_COMMIT: Samples = samples_from_ms(100)
+"""Shortest input that can be committed (Realtime GA: `input_audio_buffer.commit`)."""
+
+MIN_SPEECH: Samples = 2 * VAD_FRAME
+"""Speech must last two VAD frames before it counts: one frame is a click (chosen; Silero's own default is 250 ms)."""
+
+HYSTERESIS = 0.15
+"""Speech goes on until the probability falls this far below the threshold (Silero's VADIterator)."""
+
+FAINT_SPEECH = 0.2
+"""A turn ended by hand goes to the recogniser if any frame reached this probability (low: losing words is worse)."""
+
+STALL_AFTER: Samples = samples_from_ms(400)
+"""Input that stops for this long counts as silence from then on (design: input that stops)."""
+
+BURST_LEAD: Samples = samples_from_s(2)
+"""A client whose audio runs this far ahead of the clock is a burst client (design: input clock)."""
+
+SILENT_RETENTION: Samples = samples_from_s(10)
+"""Audio kept before speech starts when the VAD finds turns (chosen; prefix padding is far shorter)."""
+
+LONGEST_INPUT: Samples = samples_from_s(300)
+"""Longest turn: the VAD's is committed then, one ended by hand keeps its last five minutes (chosen; 14 MB)."""
+
+SYNTHESIS_LEAD: Samples = samples_from_s(30)
+"""Speech is synthesised at most this far ahead of the player (design: output pacing)."""
+
+QUEUED_TURNS = 32
+"""Turns of a burst client that may wait for their response (chosen); further ones are committed and not answered."""
+
+PARTIAL_FIRST: Samples = samples_from_ms(256)
+PARTIAL_STEP_EARLY: Samples = samples_from_ms(192)
+PARTIAL_STEP: Samples = samples_from_ms(480)
+PARTIAL_EARLY_UNTIL: Samples = samples_from_s(1)
+PARTIAL_LONGEST: Samples = samples_from_s(12)
+"""Interim looks at an utterance: the first after 256 ms, close together within its first second so that two can agree on
+its first words by 700 ms, then two a second, none beyond 12 s (design: engines; a look costs 40–150 ms of one core)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """How the VAD finds turns (Realtime: `turn_detection`)."""
+
+    threshold: float = 0.5
+    prefix_padding: Samples = samples_from_ms(300)
+    silence_duration: Samples = samples_from_ms(500)
+    create_response: bool = True
+    interrupt_response: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long an engine may stay silent before its work is given up (chosen: a caller has hung up by then)."""
+
+    transcript: Samples = samples_from_s(15)
+    first_token: Samples = samples_from_s(20)
+    next_token: Samples = samples_from_s(10)
+    speech: Samples = samples_from_s(15)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSettings:
+    """All of a session's turn-taking settings. `detection` None: the client ends turns by hand."""
+
+    detection: Detection | None = field(default_factory=Detection)
+    audio_output: bool = True
+    live_transcript: bool = False
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    playout_delay: Samples = samples_from_ms(150)
+
+
+TRANSCRIPT_TIMEOUT = EngineFault("asr_timeout", "The speech recogniser did not answer in time.")
+FIRST_TOKEN_TIMEOUT = EngineFault("llm_timeout", "The language model sent nothing in time.")
+NEXT_TOKEN_TIMEOUT = EngineFault("llm_stalled", "The language model stopped in the middle of its reply.")
+SPEECH_TIMEOUT = EngineFault("tts_timeout", "The speech synthesiser did not answer in time.")

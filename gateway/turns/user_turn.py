@@ -1,0 +1,115 @@
+"""The user's side: the input buffer, and when a turn begins and ends."""
+
+from __future__ import annotations
+
+from gateway.turns.input_clock import InputClock
+from gateway.turns.settings import (
+    FAINT_SPEECH,
+    LONGEST_INPUT,
+    SILENT_RETENTION,
+    STALL_AFTER,
+    VAD_FRAME,
+    Detection,
+)
+from gateway.turns.speech_detector import Heard, SpeechDetector
+from gateway.turns.states import User, UserTrigger, next_user
+from protocol.audio_time import Samples
+
+_TRIGGERS = {Heard.ONSET: UserTrigger.ONSET, Heard.PAUSE: UserTrigger.PAUSE, Heard.RESUME: UserTrigger.RESUME}
+
+ASR_TAIL: Samples = VAD_FRAME * 6
+"""Audio after the last voiced frame that the recogniser gets: final consonants are faint, silence costs time
+(chosen)."""
+
+
+class UserTurn:
+    """What the user is doing, and the stretch of input that is theirs so far."""
+
+    def __init__(self) -> None:
+        self.clock = InputClock()
+        self.state = User.SILENT
+        self.item_id = ""
+        self.start: Samples = 0
+        self.buffer_start: Samples = 0
+        self._detector = SpeechDetector()
+        self._faint_until: Samples = 0
+
+    @property
+    def onset(self) -> Samples:
+        """Where the running speech began (input clock)."""
+        return self._detector.onset
+
+    @property
+    def voiced_until(self) -> Samples:
+        """The end of the last voiced frame of the running speech (input clock)."""
+        return self._detector.voiced_until
+
+    def append(self, samples: Samples, now: Samples, detection: Detection | None) -> None:
+        """Count input. Audio that no turn can need any more leaves the buffer."""
+        self.clock.advance(samples, now)
+        if self.state is User.SILENT:
+            kept = LONGEST_INPUT if detection is None else max(SILENT_RETENTION, detection.prefix_padding)
+            self.buffer_start = max(self.buffer_start, self.clock.received - kept)
+
+    def hear(self, until: Samples, probability: float, detection: Detection | None) -> Heard:
+        """Take a VAD frame and return what it changed. Without `detection` it is only noted that somebody may speak."""
+        if probability >= FAINT_SPEECH:
+            self._faint_until = until
+        if detection is None:
+            return Heard.NOTHING
+        change = self._detector.feed(until, probability, detection.threshold)
+        if change in _TRIGGERS:
+            self.state = next_user(self.state, _TRIGGERS[change])
+        return change
+
+    def begin(self, item_id: str, detection: Detection) -> None:
+        """Open the turn `item_id` at the onset, less the prefix padding, as far as the buffer reaches back."""
+        self.item_id = item_id
+        self.start = max(self.onset - detection.prefix_padding, self.buffer_start, 0)
+
+    def silence_end(self, until: Samples, detection: Detection) -> Samples | None:
+        """Return where the turn ends if the silence up to `until` ends it, or if it has become too long; else None."""
+        if self.state is User.SILENT:
+            return None
+        end = self.voiced_until + detection.silence_duration
+        if self.state is User.PAUSED and until >= end:
+            return end
+        return until if until - self.start >= LONGEST_INPUT else None
+
+    def stall_end(self, stalled: Samples, detection: Detection) -> Samples | None:
+        """Return where the turn ends if `stalled` samples without any input end it; else None."""
+        if self.state is User.SILENT or stalled < STALL_AFTER:
+            return None
+        silence = self.clock.received - self.voiced_until + stalled
+        return self.clock.received if silence >= detection.silence_duration else None
+
+    def stall_deadline(self, detection: Detection) -> Samples | None:
+        """Return when a stall that lasts would end the turn (gateway clock); None when nobody speaks."""
+        if self.state is User.SILENT or self.clock.last_arrival is None:
+            return None
+        missing = detection.silence_duration - (self.clock.received - self.voiced_until)
+        return self.clock.last_arrival + max(STALL_AFTER, missing)
+
+    def holds_speech(self) -> bool:
+        """Return whether anything in the buffer could be speech."""
+        return self._faint_until > self.buffer_start
+
+    def take(self, end: Samples) -> None:
+        """The buffer up to `end` has become an item. Speech that runs on past it starts anew."""
+        self.buffer_start = end
+        self._close(UserTrigger.TURN_END)
+
+    def drop(self) -> None:
+        """Empty the buffer; running speech is forgotten."""
+        self.buffer_start = self.clock.received
+        self._close(UserTrigger.DROP)
+
+    def forget_speech(self) -> None:
+        """Forget running speech but keep the buffer: from now on the client ends turns by hand."""
+        self._close(UserTrigger.DROP)
+
+    def _close(self, trigger: UserTrigger) -> None:
+        if self.state is not User.SILENT:
+            self.state = next_user(self.state, trigger)
+        self._detector.reset()
+        self.item_id = ""
