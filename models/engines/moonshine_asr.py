@@ -21,7 +21,7 @@ MAX_PIECE_S = 30.0
 """Longest audio decoded at once: the model is trained on pieces up to about 30 s. Longer audio is cut where quiet."""
 
 MIN_PIECE_S = 0.5
-"""Shorter audio is padded with zeros to this: without, 0.3 s of "ten of" came out as "Ten of ten of ten" (2026-11-29)."""
+"""Shorter audio is padded with zeros to this: without, 0.3 s of "ten of" gave "Ten of ten of ten" (2026-11-29)."""
 
 SILENCE_PEAK = 4 / 32_768
 """Audio that never exceeds this (4 steps of 16 bits, −78 dBFS) is digital silence and is not decoded."""

@@ -1,0 +1,154 @@
+"""The embedded "demo brain": SmolLM2-135M-Instruct in llama.cpp's own server, in this process, on a loopback port.
+
+It talks, mostly in a sentence, and its facts are shaky; it knows no tools. It goes through the same client code as any
+endpoint, so that what works with it works with a real model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+from models.engines.openai_chat import OpenAIChat
+from models.interfaces import ChatEvent, ChatRequest, EngineError
+
+logger = logging.getLogger(__name__)
+
+MODEL_NAME = "SmolLM2-135M-Instruct"
+
+SLOTS = 3
+"""Conversations computed side by side: two sessions, and one for whoever else asks the model (end-of-turn judge)."""
+
+SLOT_TOKENS = 2048
+"""Context of each slot. SmolLM2 is trained to 8192; a slot of this size takes 47 MB."""
+
+REPLY_TOKENS = 400
+"""Longest reply: about two and a half minutes of speech. Without a bound the model may go on until the slot is full."""
+
+PROMPT_TOKENS = 1024
+"""Longest prompt wanted. 1024 tokens take about 5 s to read on two cores when the prompt cache can't help."""
+
+DROP_BLOCK = 8
+"""Old messages are dropped in blocks of this many, so that the prompt's start, which the cache needs, rarely moves."""
+
+TEMPERATURE = 0.3
+"""Lively enough not to repeat itself, sober enough for a 135M model (chosen)."""
+
+_THREADS = 2
+_PROMPT_CACHE_MIB = 256
+_BYTES_PER_TOKEN = 3.5
+"""English in SmolLM2's tokens has about 4.4 bytes each; this leaves a margin. The server corrects a wrong guess."""
+
+_TOKENS_PER_MESSAGE = 6
+_SHORTEST_PROMPT_TOKENS = 16
+
+
+class EmbeddedChat:
+    """ChatModel over a GGUF file. Constructing it loads the model (about 0.6 s) and blocks; do so in a thread.
+
+    `base_url`, `api_key` and `model` serve others who want to ask the same server, for instance for probabilities.
+    """
+
+    def __init__(self, model: Path, *, temperature: float = TEMPERATURE, threads: int = _THREADS) -> None:
+        import xllamacpp
+
+        self.api_key = secrets.token_urlsafe(24)  # other users of this machine can reach loopback too
+        parameters = xllamacpp.CommonParams()
+        parameters.model.path = str(model)
+        parameters.model_alias = {MODEL_NAME}
+        parameters.n_ctx = SLOTS * SLOT_TOKENS  # llama.cpp divides it by the slots
+        parameters.n_parallel = SLOTS
+        parameters.cpuparams.n_threads = threads
+        parameters.cpuparams_batch.n_threads = threads
+        parameters.cache_ram_mib = _PROMPT_CACHE_MIB
+        parameters.use_jinja = True
+        parameters.hostnames = ["127.0.0.1"]
+        parameters.port = 0  # any free one
+        parameters.api_keys = [self.api_key]
+        parameters.ui = False
+        parameters.verbosity = -1
+        self._server: Any = xllamacpp.Server(parameters)
+        self.base_url = f"{self._server.listening_address}/v1"
+        self.model = MODEL_NAME
+        self._chat = OpenAIChat(self.base_url, MODEL_NAME, api_key=self.api_key, temperature=temperature)
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
+        """Yield the reply's pieces; see ChatModel. Tools are left out, history is cut to what fits."""
+        reply_tokens = min(request.max_output_tokens or REPLY_TOKENS, REPLY_TOKENS)
+        budget = float(PROMPT_TOKENS)
+        while True:
+            fitting = dataclasses.replace(
+                request,
+                messages=fit_messages(request.messages, budget),
+                tools=(),
+                max_output_tokens=reply_tokens,
+            )
+            try:
+                async with aclosing(self._chat.stream(fitting)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except EngineError as error:  # raised before the first event: the server counts before it answers
+                if error.code != "llm_context_length" or budget <= _SHORTEST_PROMPT_TOKENS:
+                    raise
+                budget /= 2
+                logger.debug("prompt too long for the embedded model, cut to %d tokens", budget)
+
+    async def aclose(self) -> None:
+        """Close the connections and stop the server."""
+        await self._chat.aclose()
+        server, self._server = self._server, None
+        await asyncio.to_thread(_drop, [server])
+
+
+def _drop(servers: list[Any]) -> None:
+    """Let go of the server in a worker thread: its destructor stops and joins its threads."""
+    servers.clear()
+
+
+def fit_messages(messages: Sequence[dict[str, Any]], budget_tokens: float) -> tuple[dict[str, Any], ...]:
+    """Return `messages` as plain text ones that take about `budget_tokens` at most.
+
+    System messages stay (cut to half the budget). Of the others the oldest go first, in blocks; the last one stays, if
+    need be without its beginning.
+    """
+    plain = [{"role": _role(message), "content": _text(message)} for message in messages]
+    system = "\n\n".join(message["content"] for message in plain if message["role"] == "system")
+    system_bytes = int(budget_tokens / 2 * _BYTES_PER_TOKEN)
+    system = system.encode("utf-8", "replace")[:system_bytes].decode("utf-8", "ignore")
+    turns = [message for message in plain if message["role"] != "system" and message["content"]]
+    left = budget_tokens - (_cost(system) if system else 0.0)
+    dropped = 0
+    while dropped < len(turns) - 1 and sum(_cost(turn["content"]) for turn in turns[dropped:]) > left:
+        dropped = min(dropped + DROP_BLOCK, len(turns) - 1)
+    turns = turns[dropped:]
+    if len(turns) == 1:
+        longest = max(1, int((left - _TOKENS_PER_MESSAGE) * _BYTES_PER_TOKEN))
+        content = turns[0]["content"].encode("utf-8", "replace")[-longest:].decode("utf-8", "ignore")
+        turns = [{**turns[0], "content": content}]
+    return (*([{"role": "system", "content": system}] if system else []), *turns)
+
+
+def _cost(text: str) -> float:
+    return len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN + _TOKENS_PER_MESSAGE
+
+
+def _role(message: dict[str, Any]) -> str:
+    role = message.get("role")
+    if role in ("system", "developer"):
+        return "system"
+    return "assistant" if role == "assistant" else "user"  # results of tools it never called are told to it
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return " ".join(str(part["text"]) for part in parts if isinstance(part, dict) and part.get("type") == "text")
