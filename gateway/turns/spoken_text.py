@@ -30,6 +30,13 @@ CLOSING_ABBREVIATIONS = {
 }  # fmt: skip
 """English abbreviations that often close a sentence: the stop is kept before a capital and at the end of the text."""
 
+_ABBREVIATIONS_NOT_REWRITTEN = "St. Art. Nr. bzw. usw. ca. Abb. Sra. Srta. cf. al. Ave. Blvd. Sept. Oct. Nov. Dec. Feb."
+_OPEN_STOPS = frozenset(word.lower() for word in [*ABBREVIATIONS, *_ABBREVIATIONS_NOT_REWRITTEN.split()])
+_DOTTED = re.compile(r"(?:[^\W\d_]\.){2,}|[A-HJ-Z]\.")  # U.S., z.B., initials; not the pronoun I
+
+MAY_END_SENTENCE = frozenset(word.lower() for word in [*CLOSING_ABBREVIATIONS, "No."])
+"""Lowercase abbreviations of which only the next word tells whether their stop ends a sentence."""
+
 UNITS = {
     "km/h": "kilometers per hour", "km": "kilometers", "kg": "kilograms", "cm": "centimeters", "mm": "millimeters",
     "°C": "degrees Celsius", "°F": "degrees Fahrenheit", "°": "degrees",
@@ -48,7 +55,10 @@ _CJK = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
 _EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2500-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff©®™"  # and arrows
 _JOINERS = "\u200d\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f"
 
-_FENCE = re.compile(r"^[ \t]*(```|~~~)[^`\n]*(?:\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(
+    r"^[ \t]*(?:(?:[-*+>]|\d{1,3}[.)])[ \t]+)*(```|~~~)[^`\n]*(?:\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
 _RULE = re.compile(r"[\W_]*")
 _BLOCK = re.compile(r"(?P<heading>#{1,6}(?:\s+|$))|(?:[-*+•]\s+(?:\[[ xX]\]\s+)?)|(?P<number>\d{1,3})[.)]\s+")
 _NEEDS_STOP = re.compile(r"""[^\W_][)\]"'”’*_`]*(?:\s+#+)?$""")
@@ -92,6 +102,11 @@ def spoken_text(raw: str, language: str = "en") -> str:
     for pattern, replacement in _STRAY:
         text = pattern.sub(replacement, text)
     return text.strip()
+
+
+def is_abbreviation(word: str) -> bool:
+    """Tell whether the full stop that ends `word` belongs to it, so that it ends no sentence."""
+    return word.lower() in _OPEN_STOPS or _DOTTED.fullmatch(word) is not None
 
 
 def _host(url: str) -> str:
