@@ -101,18 +101,20 @@ class OpenAIChat:
         return await self._post(body)
 
     async def _post(self, body: dict[str, Any]) -> Any:
+        try:
+            return await self._post_once(body)
+        except Exception as error:
+            if not is_stale_connection(error):
+                raise
+            return await self._post_once(body)
+
+    async def _post_once(self, body: dict[str, Any]) -> Any:
         from openai import AsyncStream
 
-        for kept_connection_may_be_stale in (True, False):
-            try:
-                # Plain JSON instead of the SDK's typed chunks: less CPU for each token, and no field is a surprise.
-                return await self._client.post(
-                    "/chat/completions", body=body, cast_to=object, stream=True, stream_cls=AsyncStream[object]
-                )
-            except Exception as error:
-                if not (kept_connection_may_be_stale and is_stale_connection(error)):
-                    raise
-        raise AssertionError("the second attempt returns or raises")
+        # Plain JSON instead of the SDK's typed chunks: less CPU for each token, and no field is a surprise.
+        return await self._client.post(
+            "/chat/completions", body=body, cast_to=object, stream=True, stream_cls=AsyncStream[object]
+        )
 
     async def _events(self, chunks: Any) -> AsyncGenerator[ChatEvent, None]:
         reply = ReplyText()
