@@ -1,0 +1,33 @@
+# One-line entrances. `make serve` and `make test` are the README's two commands.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: serve test check static long bench clean
+
+$(BIN)/duplex-gateway: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[test]'
+	touch $@
+
+serve: $(BIN)/duplex-gateway  ## install and serve the embedded cascade
+	$(BIN)/duplex-gateway serve
+
+test: $(BIN)/duplex-gateway  ## everything that CI tests
+	$(BIN)/python -m pytest
+
+static: $(BIN)/duplex-gateway  ## format, lint, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: static test  ## what main must always pass
+
+long: $(BIN)/duplex-gateway  ## what takes too long for CI: large property runs, latency and load benches
+	$(BIN)/python -m pytest -m long
+	$(BIN)/python -m clients.bench.voice_latency --start
+	$(BIN)/python -m clients.bench.load --start
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
