@@ -1,0 +1,158 @@
+"""Builds the served application: the one place that chooses which backend and which engines do the work."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import Route, WebSocketRoute
+
+from gateway.endpoints.errors import http_error, server_error, unknown_socket, upgrade_required
+from gateway.endpoints.guard import Guard
+from gateway.endpoints.health import HealthEndpoints
+from gateway.endpoints.realtime import CASCADE, RealtimeEndpoint, SessionFactory, SessionRequest
+from gateway.endpoints.socket_session import RealtimeSession
+from gateway.event_log import EventLog, EventLogWriter
+from gateway.service import Service
+from gateway.settings import Settings
+from models.interfaces import EngineError, EngineInfo, Engines
+from protocol.audio_time import Samples, samples_from_s
+
+logger = logging.getLogger(__name__)
+
+REALTIME_PATH = "/v1/realtime"
+
+CLOSE_ENGINES_DEADLINE_S = 0.7
+"""How long engines may take to close at a shutdown: what uvicorn's grace leaves of the promised 3 s."""
+
+LoadEngines = Callable[[Settings], Awaitable[Engines]]
+
+
+def create_app(
+    settings: Settings,
+    engines: Engines | None = None,
+    *,
+    load: LoadEngines | None = None,
+    open_session: SessionFactory | None = None,
+) -> Starlette:
+    """Return the application. Without `engines` it answers /health at once and loads them in the background.
+
+    `load` and `open_session` replace the engines' loading and the session behind a socket, for tests.
+    """
+    service = Service(settings.max_sessions, (CASCADE,))
+    composition = _Composition(settings, service, engines, load or load_engines)
+    realtime = RealtimeEndpoint(
+        service,
+        open_session or composition.open_session,
+        api_key=settings.api_key,
+        session_limit_s=settings.session_limit_s,
+    )
+    health = HealthEndpoints(service)
+    app = Starlette(
+        routes=[
+            WebSocketRoute(REALTIME_PATH, realtime.serve),
+            Route(REALTIME_PATH, upgrade_required),
+            Route("/health", health.health),
+            Route("/health/lag", health.lag),
+            WebSocketRoute("/{path:path}", unknown_socket),
+        ],
+        middleware=[
+            Middleware(Guard, bound=settings.host, allow_host=settings.allow_host, allow_origin=settings.allow_origin)
+        ],
+        exception_handlers={HTTPException: http_error, Exception: server_error},
+        lifespan=composition.lifespan,
+    )
+    app.state.service = service
+    return app
+
+
+def service_of(app: Starlette) -> Service:
+    """Return the state of an application made by `create_app`."""
+    return cast(Service, app.state.service)
+
+
+class _Composition:
+    """What lives as long as the application: its engines and its event log."""
+
+    def __init__(self, settings: Settings, service: Service, engines: Engines | None, load: LoadEngines) -> None:
+        self._settings = settings
+        self._service = service
+        self._engines = engines
+        self._load = load
+        self._event_logs = EventLogWriter(settings.event_log) if settings.event_log is not None else None
+        if engines is not None:
+            service.ready(engines.infos)
+
+    @asynccontextmanager
+    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        """Measure the event loop, load the engines; close them at the end."""
+        if self._event_logs is not None:
+            self._event_logs.start()
+        try:
+            async with asyncio.TaskGroup() as background:
+                tasks = [background.create_task(self._service.lag.run())]
+                if self._engines is None:
+                    tasks.append(background.create_task(self._load_engines()))
+                yield
+                for task in tasks:
+                    task.cancel()
+        finally:
+            await self._close()
+
+    async def _load_engines(self) -> None:
+        try:
+            self._engines = await self._load(self._settings)
+        except EngineError as error:
+            self._service.fail(error.message)
+        except Exception:
+            # A bug: the process stays up so that /health can say so; `serve` ends it with status 1.
+            logger.exception("loading the engines failed")
+            self._service.fail("The engines could not be loaded because of a bug: see the log.")
+        else:
+            self._service.ready(self._engines.infos)
+
+    async def _close(self) -> None:
+        if self._engines is not None:
+            try:
+                async with asyncio.timeout(CLOSE_ENGINES_DEADLINE_S):
+                    await self._engines.aclose()
+            except TimeoutError:
+                logger.warning("an engine took too long to close")
+        if self._event_logs is not None:
+            await asyncio.to_thread(self._event_logs.close)
+
+    def open_session(self, request: SessionRequest) -> RealtimeSession:
+        """Return a new session on the cascade, the only backend so far."""
+        raise NotImplementedError
+
+    def _event_log(self, session_id: str) -> EventLog:
+        return self._event_logs.open(session_id) if self._event_logs is not None else EventLog.off()
+
+
+def session_clock() -> Callable[[], Samples]:
+    """Return a gateway clock that starts now."""
+    start_s = time.monotonic()
+    return lambda: samples_from_s(time.monotonic() - start_s)
+
+
+async def load_engines(settings: Settings) -> Engines:
+    """Return the engines of the settings' profile, loaded and warm. Raises EngineError."""
+    raise NotImplementedError
+
+
+def warm_up(settings: Settings) -> tuple[EngineInfo, ...]:
+    """Load all engines once and close them; what had to be fetched is then at hand. Raises EngineError."""
+
+    async def load_and_close() -> tuple[EngineInfo, ...]:
+        engines = await load_engines(settings)
+        await engines.aclose()
+        return engines.infos
+
+    return asyncio.run(load_and_close())

@@ -1,0 +1,146 @@
+"""The command `duplex-gateway`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from gateway.rooms import RoomsError, check_rooms, distribution_version
+from gateway.settings import Settings, SettingsError, load_settings, table
+
+EXIT_FAILED = 1
+EXIT_SETTINGS = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a sub-command and return its exit status: 0, 1 for a failure, 2 for wrong settings or usage."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        check_rooms()
+        if arguments[:1] == ["play"]:  # has flags of its own, which argparse must not see here
+            return _play(arguments[1:])
+        parsed = _parser().parse_args(arguments)
+        return cast(int, parsed.run(parsed))
+    except SettingsError as error:
+        return _fail(str(error), EXIT_SETTINGS)
+    except RoomsError as error:
+        return _fail(str(error), EXIT_FAILED)
+
+
+def _fail(sentence: str, status: int) -> int:
+    print(f"duplex-gateway: {sentence}", file=sys.stderr)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="duplex-gateway", description="A speech gateway that speaks the OpenAI Realtime API on localhost."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, run, help_text in (
+        ("serve", _serve, "serve the Realtime API"),
+        ("warmup", _warmup, "fetch weights and load every engine once"),
+    ):
+        command = commands.add_parser(
+            name, help=help_text, description="Flags win over the environment, that over .env and duplex-gateway.toml."
+        )
+        command.set_defaults(run=run)
+        _add_settings(command)
+    commands.add_parser("version", help="print the version").set_defaults(run=_version)
+    commands.add_parser("play", help="send a WAV file to a gateway and save the answer", add_help=False)
+    return parser
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    for entry in table():
+        default = ", ".join(entry.default) if isinstance(entry.default, tuple) else entry.default
+        shown = f" (default: {default})" if default not in (None, "") else ""
+        command.add_argument(
+            entry.flag,
+            dest=entry.name,
+            action="append" if entry.repeatable else "store",
+            metavar="|".join(entry.choices) or entry.name.rsplit("_", 1)[-1].upper(),
+            help=f"{entry.help}{shown} [{entry.env}]".replace("%", "%%"),
+        )
+
+
+def _settings(parsed: argparse.Namespace) -> Settings:
+    flags = {entry.name: getattr(parsed, entry.name) for entry in table()}
+    return load_settings(flags, os.environ, Path.cwd())
+
+
+def _serve(parsed: argparse.Namespace) -> int:
+    settings = _settings(parsed)
+    # Heavy imports wait until the settings are known to be right: a typo is answered at once.
+    from gateway.app import create_app, service_of
+    from gateway.serving import ListenError, configure_logging, open_sockets, serve
+
+    configure_logging(settings.log_level)
+    try:
+        sockets = open_sockets(settings.host, settings.port)
+    except ListenError as error:
+        return _fail(str(error), EXIT_FAILED)
+    port = sockets[0].getsockname()[1]
+    app = create_app(settings)
+    service = service_of(app)
+    _print(f"duplex-gateway {distribution_version()}: loading profile {settings.profile} (--profile changes it)")
+
+    async def when_settled() -> bool:
+        await service.settled.wait()
+        if service.failure:
+            return False
+        for info in service.engines:
+            details = ", ".join(part for part in (info.source, info.licence) if part)
+            _print(f"  {info.role}: {info.name}" + (f" ({details})" if details else ""))
+        _print(_ready_line(settings, port))
+        return True
+
+    serve(app, settings, sockets, when_settled)
+    return _fail(service.failure, EXIT_FAILED) if service.failure else 0
+
+
+def _ready_line(settings: Settings, port: int) -> str:
+    host = settings.host[0]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    secure = "s" if settings.ssl_certfile else ""
+    address = f"{shown}:{port}/v1"
+    return f"ready: ws{secure}://{address}/realtime  (OpenAI SDK: base_url=http{secure}://{address})"
+
+
+def _warmup(parsed: argparse.Namespace) -> int:
+    settings = _settings(parsed)
+    from gateway.app import warm_up
+    from gateway.serving import configure_logging
+    from models.interfaces import EngineError
+
+    configure_logging(settings.log_level)
+    try:
+        infos = warm_up(settings)
+    except EngineError as error:
+        return _fail(error.message, EXIT_FAILED)
+    for info in infos:
+        _print(f"  {info.role}: {info.name}")
+    _print("warm: all engines loaded")
+    return 0
+
+
+def _version(_parsed: argparse.Namespace) -> int:
+    _print(distribution_version())
+    return 0
+
+
+def _play(arguments: list[str]) -> int:
+    return cast(int, importlib.import_module("clients.play_wav").main(arguments) or 0)
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # flushed: whoever waits for the ready line may read through a pipe
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Frames on their way from a session to its socket, in order and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import NamedTuple
+
+LIMIT_BYTES = 16 * 2**20
+"""Most bytes that may wait for one client (chosen): 30 s of audio, the most made ahead, take 1.9 MB in base64."""
+
+
+class OutboxOverflow(Exception):
+    """The client reads too slowly: more waits for it than the bound allows. The endpoint closes with 1008."""
+
+
+class OutboxClosed(Exception):
+    """The outbox was closed and all that it held has been taken."""
+
+
+class _Waiting(NamedTuple):
+    frame: str
+    audio_of: str | None
+    size_bytes: int
+
+
+class Outbox:
+    """A bounded FIFO with one reader, the socket's writer.
+
+    Overflow rule: the client is closed. Frames are never dropped one by one, since every one of them matters to a
+    client's state; after an overflow the outbox is empty and each further `put` raises again.
+    """
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
+        self._changed = asyncio.Event()
+        self._closed = False
+        self._overflowed = False
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Return the bytes of all frames not yet taken by the writer."""
+        return self._waiting_bytes
+
+    def put(self, frame: str, *, audio_of: str | None = None) -> None:
+        """Append a frame; `audio_of` names the response whose audio it carries. Never waits.
+
+        After `close` the frame is dropped: there is nobody left to read it. Raises OutboxOverflow.
+        """
+        if self._closed:
+            return
+        frame, size_bytes = _encodable(frame)
+        if self._overflowed or self._waiting_bytes + size_bytes > self._limit_bytes:
+            self._overflowed = True
+            self._clear()
+            raise OutboxOverflow(f"more than {self._limit_bytes} bytes wait for the client")
+        self._waiting.append(_Waiting(frame, audio_of, size_bytes))
+        self._waiting_bytes += size_bytes
+        self._changed.set()
+
+    def discard_audio(self, response_id: str) -> None:
+        """Drop the waiting audio of `response_id`; all other frames keep their order."""
+        kept = deque(waiting for waiting in self._waiting if waiting.audio_of != response_id)
+        self._waiting = kept
+        self._waiting_bytes = sum(waiting.size_bytes for waiting in kept)
+
+    async def next_frame(self) -> str:
+        """Take the oldest frame, waiting for one. Raises OutboxClosed.
+
+        The socket's writer takes frames singly, so that audio which the socket has not accepted yet can still be
+        discarded.
+        """
+        while not self._waiting:
+            if self._closed:
+                raise OutboxClosed
+            self._changed.clear()
+            await self._changed.wait()
+        waiting = self._waiting.popleft()
+        self._waiting_bytes -= waiting.size_bytes
+        return waiting.frame
+
+    async def next_frames(self) -> list[str]:
+        """Take all ready frames, waiting for at least one. Raises OutboxClosed."""
+        frames = [await self.next_frame()]
+        frames.extend(waiting.frame for waiting in self._waiting)
+        self._clear()
+        return frames
+
+    def close(self) -> None:
+        """Take no more frames; the reader gets what waits and then OutboxClosed."""
+        self._closed = True
+        self._changed.set()
+
+    def _clear(self) -> None:
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+
+def _encodable(frame: str) -> tuple[str, int]:
+    """Return `frame` and its bytes in UTF-8.
+
+    A lone surrogate, which a client's JSON escape can smuggle in and no socket can send, becomes U+FFFD.
+    """
+    if frame.isascii():
+        return frame, len(frame)
+    try:
+        return frame, len(frame.encode())
+    except UnicodeEncodeError:
+        mended = frame.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return mended, len(mended.encode())

@@ -1,0 +1,261 @@
+"""The settings: one table of fields, read from flags, the environment, `.env` and `duplex-gateway.toml`, in that order.
+
+Each field of `Settings` declares its type, default, help and environment name once; the flags, the file keys and the
+README's table all come from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+from dotenv import dotenv_values
+
+from gateway.loopback import is_loopback
+
+TOML_NAME = "duplex-gateway.toml"
+DOTENV_NAME = ".env"
+_ENV_PREFIX = "DUPLEX_GATEWAY_"
+_WILDCARDS = frozenset({"0.0.0.0", "::"})
+_MASK = "***"
+
+Profile = Literal["embedded", "scripted"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class SettingsError(Exception):
+    """A setting is wrong. The text is one sentence: which setting, where it came from, what to do."""
+
+
+def _setting(
+    default: Any,
+    help_text: str,
+    *,
+    env: str | None = None,
+    secret: bool = False,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Any:
+    """Return a dataclass field that carries its own documentation (`Any`: its type is the annotation's)."""
+    metadata = {"help": help_text, "env": env, "secret": secret, "at_least": at_least, "at_most": at_most}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Settings:
+    """What the gateway was told to do."""
+
+    host: tuple[str, ...] = _setting(("127.0.0.1", "::1"), "addresses to listen on")
+    port: int = _setting(8765, "port to listen on; 0: any free one", at_least=0, at_most=65_535)
+    api_key: str = _setting("", "key that clients must send; empty: any key or none is accepted", secret=True)
+    allow_origin: tuple[str, ...] = _setting((), "browser origins that may connect, besides loopback; * allows all")
+    allow_host: tuple[str, ...] = _setting((), "names in the Host header, besides loopback and bound addresses")
+    ssl_certfile: Path | None = _setting(None, "certificate chain (PEM); with it the gateway serves wss and https")
+    ssl_keyfile: Path | None = _setting(None, "private key of the certificate (PEM)")
+    max_sessions: int = _setting(64, "sessions at a time; further clients get HTTP 503", at_least=1, at_most=10_000)
+    session_limit_s: float = _setting(
+        3600.0, "longest session in seconds (OpenAI: 60 minutes)", at_least=1, at_most=86_400
+    )
+    log_level: LogLevel = _setting("info", "how much of the gateway's own doings is logged")
+    event_log: Path | None = _setting(None, "folder for one JSONL file of events a session, without texts; unset: off")
+
+    profile: Profile = _setting(
+        "embedded", "engines: `embedded` runs here from package weights, `scripted` plays fixed lines"
+    )
+    home: Path | None = _setting(None, "folder for fetched weights; unset: the user's data folder")
+    instructions: str = _setting("", "instructions for sessions whose client sends none")
+    voice: str = _setting("", "voice for clients' names that are not known here; empty: the engine's own")
+    playout_delay_ms: int = _setting(
+        150, "delay assumed between sending audio and the user hearing it", at_least=0, at_most=2_000
+    )
+
+    foreground_base_url: str = _setting(
+        "", "chat completions endpoint, such as http://127.0.0.1:8080/v1; empty: in process", env="FOREGROUND_BASE_URL"
+    )
+    foreground_api_key: str = _setting("", "key for that endpoint", env="FOREGROUND_API_KEY", secret=True)
+    foreground_model: str = _setting("", "model to ask that endpoint for", env="FOREGROUND_MODEL")
+    llm_first_token_timeout_s: float = _setting(
+        20.0, "longest wait for a reply's first token", at_least=0.1, at_most=600
+    )
+    llm_next_token_timeout_s: float = _setting(10.0, "longest wait between two tokens", at_least=0.1, at_most=600)
+    llm_total_timeout_s: float = _setting(120.0, "longest time for one reply's text", at_least=0.1, at_most=3_600)
+    asr_timeout_s: float = _setting(15.0, "longest time to transcribe one utterance", at_least=0.1, at_most=600)
+    tts_timeout_s: float = _setting(15.0, "longest wait for the next piece of speech", at_least=0.1, at_most=600)
+
+    scripted_asr_ms: int = _setting(50, "profile scripted: time to transcribe", at_least=0, at_most=60_000)
+    scripted_llm_ms: int = _setting(50, "profile scripted: time to the first token", at_least=0, at_most=60_000)
+    scripted_tts_ms: int = _setting(50, "profile scripted: time to the first audio", at_least=0, at_most=60_000)
+
+    def __repr__(self) -> str:
+        """Return all settings, secrets masked."""
+        shown = ", ".join(f"{entry.name}={self._shown(entry)!r}" for entry in table())
+        return f"Settings({shown})"
+
+    def _shown(self, entry: Entry) -> object:
+        value = getattr(self, entry.name)
+        return _MASK if entry.secret and value else value
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the table."""
+
+    name: str
+    type: Any
+    default: object
+    help: str
+    env: str
+    secret: bool
+    at_least: float | None
+    at_most: float | None
+
+    @property
+    def flag(self) -> str:
+        """Return the command line flag."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def repeatable(self) -> bool:
+        """Say whether the setting is a list (flags repeat, the environment separates by commas)."""
+        return get_origin(self.type) is tuple
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Return the allowed words, () if any will do."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+
+def table() -> tuple[Entry, ...]:
+    """Return all settings in order of declaration."""
+    types = get_type_hints(Settings)
+    return tuple(
+        Entry(
+            name=field.name,
+            type=types[field.name],
+            default=field.default,
+            help=field.metadata["help"],
+            env=field.metadata["env"] or _ENV_PREFIX + field.name.upper(),
+            secret=field.metadata["secret"],
+            at_least=field.metadata["at_least"],
+            at_most=field.metadata["at_most"],
+        )
+        for field in dataclasses.fields(Settings)
+    )
+
+
+def load_settings(flags: Mapping[str, object], environment: Mapping[str, str], folder: Path) -> Settings:
+    """Return the settings of `flags` (by field name; None: not given), `environment` and the files in `folder`.
+
+    An empty variable counts as not set, as compose files write it. Unknown variables are ignored, unknown file keys are
+    not. Raises SettingsError.
+    """
+    dotenv = dotenv_values(folder / DOTENV_NAME) if (folder / DOTENV_NAME).is_file() else {}
+    toml = _read_toml(folder / TOML_NAME)
+    values: dict[str, Any] = {}
+    for entry in table():
+        sources = (
+            (flags.get(entry.name), f"the flag {entry.flag}"),
+            (environment.get(entry.env) or None, f"the environment variable {entry.env}"),
+            (dotenv.get(entry.env) or None, f"{entry.env} in {DOTENV_NAME}"),
+            (toml.get(entry.name), f"`{entry.name}` in {TOML_NAME}"),
+        )
+        for raw, source in sources:
+            if raw is not None:
+                values[entry.name] = _parse(entry, raw, source)
+                break
+    settings = Settings(**values)
+    _check_together(settings)
+    return settings
+
+
+def _read_toml(path: Path) -> dict[str, object]:
+    if not path.is_file():
+        return {}
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{TOML_NAME} is not valid TOML ({error}): correct or remove it.") from error
+    known = {entry.name for entry in table()}
+    for name in content:
+        if name not in known:
+            raise SettingsError(f"`{name}` in {TOML_NAME} is not a setting: remove it (`serve --help` lists them all).")
+    return content
+
+
+def _parse(entry: Entry, raw: object, source: str) -> Any:
+    """Return `raw` as the entry's type; a file may hold the type itself, all other sources hold text."""
+
+    def wrong(expected: str) -> SettingsError:
+        shown = _MASK if entry.secret else repr(raw)
+        return SettingsError(f"{source[0].upper()}{source[1:]} is {shown}: give {expected}.")
+
+    if entry.repeatable:
+        parts = raw if isinstance(raw, list | tuple) else [raw]
+        if not all(isinstance(part, str) for part in parts):
+            raise wrong("text, or a list of texts")
+        return tuple(word.strip() for part in parts for word in cast(str, part).split(",") if word.strip())
+    if entry.choices:
+        if raw not in entry.choices:
+            raise wrong("one of " + ", ".join(entry.choices))
+        return raw
+    if entry.type in (int, float):
+        return _number(entry, raw, wrong)
+    if not isinstance(raw, str):
+        raise wrong("text")
+    return raw if entry.type is str else Path(raw).expanduser()
+
+
+def _number(entry: Entry, raw: object, wrong: Any) -> float:
+    unit = "a whole number" if entry.type is int else "a number"
+    expected = f"{unit} from {entry.at_least} to {entry.at_most}"
+    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
+        raise wrong(expected)
+    value: float
+    try:
+        value = entry.type(raw) if isinstance(raw, str) or entry.type is float else raw
+    except ValueError as error:
+        raise wrong(expected) from error
+    in_range = (entry.at_least is None or value >= entry.at_least) and (entry.at_most is None or value <= entry.at_most)
+    if not in_range or (entry.type is int and not isinstance(value, int)):  # nan is in no range
+        raise wrong(expected)
+    return value
+
+
+def _check_together(settings: Settings) -> None:
+    """Refuse what only a combination makes wrong."""
+    if not settings.host:
+        raise SettingsError("The setting `host` is empty: give at least one address, such as 127.0.0.1.")
+    public = [host for host in settings.host if not is_loopback(host)]
+    if public and not settings.api_key:
+        raise SettingsError(
+            f"The setting `host` ({public[0]}) opens the gateway to the network without a key: "
+            "set DUPLEX_GATEWAY_API_KEY or listen on 127.0.0.1."
+        )
+    if (settings.ssl_certfile is None) != (settings.ssl_keyfile is None):
+        raise SettingsError("`ssl_certfile` and `ssl_keyfile` belong together: give both or neither.")
+    for entry in table():
+        if entry.name.startswith("ssl_") and (path := getattr(settings, entry.name)) and not path.is_file():
+            raise SettingsError(f"The setting `{entry.name}` names no file ({path}): give the path of a PEM file.")
+    if settings.foreground_base_url:
+        _check_endpoint(settings, "FOREGROUND_BASE_URL", settings.foreground_base_url)
+
+
+def _check_endpoint(settings: Settings, name: str, url: str) -> None:
+    shape = SettingsError(f"{name} is not an http(s) URL: give one such as http://127.0.0.1:8080/v1.")
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (ValueError, KeyError) as error:
+        raise shape from error
+    if not parts.hostname:
+        raise shape
+    ours = parts.hostname in settings.host or is_loopback(parts.hostname) or parts.hostname in _WILDCARDS
+    if ours and port == settings.port:
+        raise SettingsError(
+            f"{name} points at the gateway's own address (port {port}): give the address of a language model's server."
+        )
