@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
+from dataclasses import replace
 from typing import assert_never
 
 from gateway.backends.input_audio import InputAudio
@@ -40,7 +41,7 @@ from gateway.turns.inputs import (
     TranscriptFailed,
 )
 from gateway.turns.machine import TurnMachine
-from gateway.turns.settings import STALL_AFTER, Deadlines, Detection, TurnSettings
+from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, STALL_AFTER, Deadlines, Detection, TurnSettings
 from models.interfaces import ChatEnd, ChatRequest, ChatText, ChatToolCall, EngineError, Engines
 from protocol.audio_time import Samples, s_from_samples, samples_from_bytes
 from protocol.backend_events import BackendEvent, EngineFault, ResponseEnded, TokenUsage
@@ -72,12 +73,14 @@ class CascadeBackend:
         now: Callable[[], Samples],
         session_key: str = "",
         deadlines: Deadlines | None = None,
+        playout_delay: Samples = DEFAULT_PLAYOUT_DELAY,
     ) -> None:
         self._engines = engines
         self._now = now
         self._session_key = session_key
         self._deadlines = deadlines or Deadlines()
-        self._machine = TurnMachine(TurnSettings(deadlines=self._deadlines), new_id)
+        settings = TurnSettings(deadlines=self._deadlines, playout_delay=playout_delay)
+        self._machine = TurnMachine(settings, new_id)
         self._audio = InputAudio()
         self._language: str | None = None
         self._contexts: dict[str, ResponseContext] = {}
@@ -149,16 +152,13 @@ class CascadeBackend:
             )
         )
         self._language = command.language
-        self._tell(
-            SettingsChanged(
-                TurnSettings(
-                    detection=detection,
-                    audio_output=command.audio_output,
-                    live_transcript=command.live_transcript,
-                    deadlines=self._deadlines,
-                )
-            )
+        settings = replace(
+            self._machine.settings,
+            detection=detection,
+            audio_output=command.audio_output,
+            live_transcript=command.live_transcript,
         )
+        self._tell(SettingsChanged(settings))
 
     def _hear(self, command: AppendAudio) -> None:
         self._audio.append(command.pcm)

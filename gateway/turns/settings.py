@@ -37,6 +37,9 @@ LONGEST_INPUT: Samples = samples_from_s(300)
 SYNTHESIS_LEAD: Samples = samples_from_s(30)
 """Speech is synthesised at most this far ahead of the player (design: output pacing)."""
 
+DEFAULT_PLAYOUT_DELAY: Samples = samples_from_ms(150)
+"""From sending audio to the user hearing it, until the client's truncates teach better (design: claim less, not more)."""
+
 QUEUED_TURNS = 32
 """Turns of a burst client that may wait for their response (chosen); further ones are committed and not answered."""
 
@@ -78,7 +81,7 @@ class TurnSettings:
     audio_output: bool = True
     live_transcript: bool = False
     deadlines: Deadlines = field(default_factory=Deadlines)
-    playout_delay: Samples = samples_from_ms(150)
+    playout_delay: Samples = DEFAULT_PLAYOUT_DELAY
 
 
 TRANSCRIPT_TIMEOUT = EngineFault("asr_timeout", "The speech recogniser did not answer in time.")
