@@ -30,8 +30,11 @@ CLOSING_ABBREVIATIONS = {
 }  # fmt: skip
 """English abbreviations that often close a sentence: the stop is kept before a capital and at the end of the text."""
 
-_ABBREVIATIONS_NOT_REWRITTEN = "St. Art. Nr. bzw. usw. ca. Abb. Sra. Srta. cf. al. Ave. Blvd. Sept. Oct. Nov. Dec. Feb."
-_OPEN_STOPS = frozenset(word.lower() for word in [*ABBREVIATIONS, *_ABBREVIATIONS_NOT_REWRITTEN.split()])
+_OTHER_ABBREVIATIONS = (
+    "St. Ave. Blvd. cf. al. Jan. Feb. Aug. Sept. Oct. Nov. Dec. dr. mr. mrs. ms. prof. "  # English
+    "Nr. bzw. usw. ca. Abb. Art. Bd. Sra. Srta."  # German, Spanish
+)
+_OPEN_STOPS = frozenset([*ABBREVIATIONS, *_OTHER_ABBREVIATIONS.split()])
 _DOTTED = re.compile(r"(?:[^\W\d_]\.){2,}|[A-HJ-Z]\.")  # U.S., z.B., initials; not the pronoun I
 
 MAY_END_SENTENCE = frozenset(word.lower() for word in [*CLOSING_ABBREVIATIONS, "No."])
@@ -106,7 +109,7 @@ def spoken_text(raw: str, language: str = "en") -> str:
 
 def is_abbreviation(word: str) -> bool:
     """Tell whether the full stop that ends `word` belongs to it, so that it ends no sentence."""
-    return word.lower() in _OPEN_STOPS or _DOTTED.fullmatch(word) is not None
+    return word in _OPEN_STOPS or _DOTTED.fullmatch(word) is not None
 
 
 def _host(url: str) -> str:
