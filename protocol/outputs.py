@@ -12,8 +12,8 @@ from protocol.commands import Command
 class ServerEvent:
     """One event for the client, in GA shape, `event_id` included.
 
-    `audio_of` names the response whose audio this is (an audio delta), so that a cancelled response's queued audio can be
-    dropped; None for every other event.
+    `audio_of` names the response whose audio this is (an audio delta), so that a cancelled response's queued audio can
+    be dropped; None for every other event.
     """
 
     payload: dict[str, Any]

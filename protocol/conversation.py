@@ -1,0 +1,138 @@
+"""The conversation: its items in order, and what was heard of the agent's speech (Realtime GA: conversation.item.*).
+
+Every method either does all of its work or raises ProtocolError and changes nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from protocol import errors
+from protocol.audio_time import Samples, ms_from_samples, samples_from_ms
+from protocol.items import FunctionCall, FunctionCallOutput, HeardPart, Item, Message
+from protocol.kept_audio import KeptAudio
+
+ROOT = "root"
+"""`previous_item_id` of an item that goes first."""
+
+TRUNCATE_TOLERANCE_MS = 32
+"""A truncate may ask for this much more than was sent: clients round (one 32 ms frame; RB-23)."""
+
+
+class Conversation:
+    """The session's one conversation. Items are added by the client, by the user's speech and by responses."""
+
+    def __init__(self, conversation_id: str) -> None:
+        self.id = conversation_id
+        self._items: list[Item] = []
+        self._announced: set[str] = set()
+        self.audio = KeptAudio()
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The items in order."""
+        return tuple(self._items)
+
+    @property
+    def last_item_id(self) -> str | None:
+        """The id that the next item follows."""
+        return self._items[-1].id if self._items else None
+
+    @property
+    def has_agent_audio(self) -> bool:
+        """Whether an item holds speech of the agent."""
+        return any(isinstance(item, Message) and item.speech and item.speech.audio_sent for item in self._items)
+
+    @property
+    def user_audio(self) -> Samples:
+        """How much audio of the user the conversation holds."""
+        messages = [item for item in self._items if isinstance(item, Message)]
+        return sum(part.duration for item in messages for part in item.parts if isinstance(part, HeardPart))
+
+    def get(self, item_id: str) -> Item | None:
+        """Return an item, or None if there is none of that id."""
+        return next((item for item in reversed(self._items) if item.id == item_id), None)
+
+    def add(self, item: Item, after: str | None = None) -> str | None:
+        """Insert `item` after the item `after` (None: at the end, `root`: first). Return the id before it.
+
+        Raises ProtocolError for an unknown `after`, a duplicate id, or a tool result without its call (RB-25).
+        """
+        index = len(self._items)
+        if after == ROOT:
+            index = 0
+        elif after is not None:
+            index = 1 + next((i for i, other in enumerate(self._items) if other.id == after), -2)
+            if index < 0:
+                raise errors.unknown_previous_item(after)
+        if item.id in self._announced or self.get(item.id) is not None:
+            raise errors.duplicate_item(item.id)
+        calls = {other.call_id for other in self._items if isinstance(other, FunctionCall)}
+        if isinstance(item, FunctionCallOutput) and item.call_id not in calls:
+            raise errors.unknown_call(item.call_id)
+        if isinstance(item, FunctionCall) and item.call_id in calls:
+            raise errors.duplicate_call(item.call_id)
+        self._items.insert(index, item)
+        return self._items[index - 1].id if index else None
+
+    def announce(self, item_id: str) -> None:
+        """Reserve the id of speech that is still going on: the client knows it from speech_started."""
+        self._announced.add(item_id)
+
+    def add_announced(self, item: Item) -> str | None:
+        """Append the item whose id was announced, if it was. Return the id before it."""
+        self._announced.discard(item.id)
+        return self.add(item)
+
+    def delete(self, item_id: str) -> None:
+        """Remove an item. A deleted function call leaves its output without meaning; history skips it."""
+        item = self.get(item_id)
+        if item is None:
+            raise errors.unknown_item_to_delete(item_id)
+        self._items.remove(item)
+        self.audio.forget(item_id)
+
+    def retrieve(self, item_id: str) -> dict[str, Any]:
+        """Return an item's wire object, with its audio where that is kept."""
+        item = self.get(item_id)
+        if item is None:
+            raise errors.unknown_item_to_retrieve(item_id)
+        wire = item.to_wire()
+        if isinstance(item, Message):
+            speech = item.speech
+            audio = self.audio.get(item_id, speech.heard if speech and speech.client_cut is not None else None)
+            for part in wire["content"] if audio else ():
+                part["audio"] = base64.b64encode(audio or b"").decode("ascii")
+        return wire
+
+    def truncate(self, item_id: str, content_index: int, audio_end_ms: int) -> Samples:
+        """Note the client's word on what its user heard of an item; return it in samples, at most what was sent.
+
+        Checked against the audio sent, not against an earlier cut: the latest truncate wins, either way.
+        """
+        item = self.get(item_id)
+        if item is None:
+            raise errors.unknown_item_to_truncate(item_id)
+        speech = item.speech if isinstance(item, Message) else None
+        if speech is None:
+            raise errors.not_assistant_audio(item_id)
+        if content_index != 0:  # the agent's speech is the only part of its message
+            raise errors.no_such_content(content_index)
+        if audio_end_ms > ms_from_samples(speech.audio_sent) + TRUNCATE_TOLERANCE_MS:
+            raise errors.truncated_past_the_end(ms_from_samples(speech.audio_sent), audio_end_ms)
+        speech.client_cut = min(samples_from_ms(audio_end_ms), speech.audio_sent)
+        return speech.client_cut
+
+    def cut(self, item_id: str, heard: Samples) -> None:
+        """Note how much of an item the gateway's virtual player had played when the user cut in."""
+        item = self.get(item_id)
+        if isinstance(item, Message) and item.speech is not None:
+            item.speech.gateway_cut = heard
+
+    def set_transcript(self, item_id: str, transcript: str) -> None:
+        """Note what the user said in an item; nothing if the client has deleted it."""
+        item = self.get(item_id)
+        for part in item.parts if isinstance(item, Message) else ():
+            if isinstance(part, HeardPart):
+                part.transcript = transcript

@@ -1,0 +1,335 @@
+"""The one place where an error's type, code and words are chosen (Realtime: the `error` event).
+
+Codes and messages are OpenAI's where they were seen on the wire; clients match some of them: Pipecat by code, LiveKit
+by the prefix "Cancellation failed". Where OpenAI's code is not known, the choice is ours and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from protocol.audio_time import SAMPLES_PER_MS, Samples
+from protocol.backend_events import CommandRefused, RefusalKind
+
+_SHOWN_CHARACTERS = 80
+"""Of a client's own string an error repeats at most this much."""
+
+
+class ProtocolError(Exception):
+    """A client event that cannot be obeyed. It becomes one `error` event; the session goes on.
+
+    `event_id` is that of the client event, or None where it had none or could not be read.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        param: str | None = None,
+        *,
+        error_type: str = "invalid_request_error",
+        event_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.type = error_type
+        self.code = code
+        self.message = message
+        self.param = param
+        self.event_id = event_id
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the `error` object of the `error` event."""
+        return {
+            "type": self.type,
+            "code": self.code,
+            "message": self.message,
+            "param": self.param,
+            "event_id": self.event_id,
+        }
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _quoted(values: Iterable[object]) -> str:
+    quoted = [f"'{value}'" for value in values]
+    if len(quoted) < 2:
+        return "".join(quoted)
+    joint = ", and " if len(quoted) > 2 else " and "
+    return ", ".join(quoted[:-1]) + joint + quoted[-1]
+
+
+# --- frames that are no events -------------------------------------------------------------------------------------
+
+
+def malformed_json(reason: str) -> ProtocolError:
+    """A frame is not JSON. The code is ours (OpenAI's is not known)."""
+    return ProtocolError("invalid_json", f"The event could not be parsed as JSON: {_shown(reason)}.")
+
+
+def nested_too_deeply(limit: int) -> ProtocolError:
+    """A frame nests deeper than we follow. The code is ours."""
+    return ProtocolError("invalid_json", f"The event is nested too deeply. At most {limit} levels are accepted.")
+
+
+def not_text() -> ProtocolError:
+    """A frame is binary; Realtime events are text frames. The code is ours."""
+    return ProtocolError("invalid_event", "Binary frames are not accepted. Send each event as a JSON text frame.")
+
+
+def not_an_object(value: object) -> ProtocolError:
+    """A frame is JSON, but no object. The code is ours."""
+    return ProtocolError("invalid_event", f"An event must be a JSON object, but got {described(value)} instead.")
+
+
+def missing_event_type() -> ProtocolError:
+    """An event has no `type` (OpenAI's code and words)."""
+    return ProtocolError("invalid_event", "The 'type' field is missing.", "type")
+
+
+def event_too_large(limit_bytes: int) -> ProtocolError:
+    """An event is over the size limit. The code is ours, in the pattern of OpenAI's `string_above_max_length`."""
+    mebibytes = limit_bytes // (1024 * 1024)
+    return ProtocolError("event_too_large", f"The event is too large. An event may hold at most {mebibytes} MiB.")
+
+
+# --- fields --------------------------------------------------------------------------------------------------------
+
+
+def described(value: object) -> str:
+    """Return what kind of JSON value this is, in OpenAI's words."""
+    if isinstance(value, bool):
+        return "a boolean"
+    for kind, words in ((str, "a string"), (int, "an integer"), (float, "a decimal number"), (dict, "an object")):
+        if isinstance(value, kind):
+            return words
+    return "null" if value is None else "an array"
+
+
+def missing_parameter(param: str) -> ProtocolError:
+    """A required field is absent."""
+    return ProtocolError("missing_required_parameter", f"Missing required parameter: '{param}'.", param)
+
+
+def unknown_parameter(param: str) -> ProtocolError:
+    """A field that the API does not know."""
+    shown = _shown(param)
+    return ProtocolError("unknown_parameter", f"Unknown parameter: '{shown}'.", shown)
+
+
+def invalid_type(param: str, expected: str, value: object) -> ProtocolError:
+    """A field holds another kind of JSON value than `expected` (words such as "an integer")."""
+    return ProtocolError(
+        "invalid_type", f"Invalid type for '{param}': expected {expected}, but got {described(value)} instead.", param
+    )
+
+
+def invalid_value(param: str, value: object, supported: Iterable[object]) -> ProtocolError:
+    """A field holds a value outside its closed set."""
+    return ProtocolError(
+        "invalid_value", f"Invalid value: '{_shown(value)}'. Supported values are: {_quoted(supported)}.", param
+    )
+
+
+def refused_value(param: str, message: str) -> ProtocolError:
+    """A field holds a value of the right type that cannot be accepted; `message` says what would be."""
+    return ProtocolError("invalid_value", message, param)
+
+
+def out_of_range(param: str, value: float, minimum: float | None, maximum: float | None) -> ProtocolError:
+    """A number lies outside [minimum, maximum] (None: no limit on that side)."""
+    kind = "integer" if isinstance(value, int) else "decimal"
+    if minimum is not None and value < minimum:
+        code, words, bound = "below_min_value", "below minimum", f">= {minimum}"
+    else:
+        code, words, bound = "above_max_value", "above maximum", f"<= {maximum}"
+    return ProtocolError(
+        f"{kind}_{code}",
+        f"Invalid '{param}': {kind} {words} value. Expected a value {bound}, but got {_shown(value)} instead.",
+        param,
+    )
+
+
+def string_too_long(param: str, length: int, maximum: int) -> ProtocolError:
+    """A string is longer than the API allows."""
+    return ProtocolError(
+        "string_above_max_length",
+        f"Invalid '{param}': string too long. Expected a string with maximum length {maximum}, "
+        f"but got a string with length {length} instead.",
+        param,
+    )
+
+
+def bad_base64(param: str) -> ProtocolError:
+    """Audio that is not standard base64."""
+    return ProtocolError("invalid_value", f"Invalid '{param}': expected standard base64 with padding.", param)
+
+
+def not_raw_pcm(found: str) -> ProtocolError:
+    """Audio whose WAV header tells of another format than the session's. The code is ours."""
+    return ProtocolError(
+        "invalid_value",
+        f"Invalid 'audio': raw PCM16, mono, 24000 Hz is expected, but a WAV header says {found}.",
+        "audio",
+    )
+
+
+# --- the session ---------------------------------------------------------------------------------------------------
+
+
+def cannot_update_voice() -> ProtocolError:
+    """Another voice after the agent has spoken."""
+    return ProtocolError("cannot_update_voice", "Cannot update a conversation's voice if assistant audio is present.")
+
+
+def not_a_transcription_session() -> ProtocolError:
+    """A transcription session's update on a conversation socket (LiveKit's STT plugin matches the code)."""
+    return ProtocolError(
+        "invalid_model",
+        "Passing a transcription session update event to a realtime session is not allowed.",
+        "session.type",
+    )
+
+
+def output_buffer_not_here() -> ProtocolError:
+    """`output_audio_buffer.clear` is for WebRTC and SIP; on a WebSocket the client owns its player. Our code."""
+    return ProtocolError(
+        "invalid_value",
+        "output_audio_buffer.clear is for WebRTC and SIP connections only. On a WebSocket, clear your own player, "
+        "send response.cancel to stop the response and conversation.item.truncate to tell what was heard.",
+        "type",
+    )
+
+
+# --- items ---------------------------------------------------------------------------------------------------------
+
+
+def unknown_item_to_retrieve(item_id: str) -> ProtocolError:
+    """`conversation.item.retrieve` names no item of the conversation (Pipecat matches the code)."""
+    return _no_such_item("item_retrieve_invalid_item_id", "retrieving", item_id)
+
+
+def unknown_item_to_delete(item_id: str) -> ProtocolError:
+    """`conversation.item.delete` names no item of the conversation."""
+    return _no_such_item("item_delete_invalid_item_id", "deleting", item_id)
+
+
+def unknown_item_to_truncate(item_id: str) -> ProtocolError:
+    """`conversation.item.truncate` names no item of the conversation."""
+    return _no_such_item("item_truncate_invalid_item_id", "truncating", item_id)
+
+
+def _no_such_item(code: str, doing: str, item_id: str) -> ProtocolError:
+    return ProtocolError(code, f"Error {doing} item: the item with id '{_shown(item_id)}' does not exist.")
+
+
+def not_assistant_audio(item_id: str) -> ProtocolError:
+    """`conversation.item.truncate` names an item without assistant audio. The code is that of an unknown item."""
+    return ProtocolError(
+        "item_truncate_invalid_item_id",
+        f"Error truncating item: the item with id '{_shown(item_id)}' is not an assistant message with audio.",
+    )
+
+
+def no_such_content(content_index: int) -> ProtocolError:
+    """`conversation.item.truncate` names a content part that the item does not have."""
+    return ProtocolError(
+        "invalid_value",
+        f"Invalid 'content_index': the item has no audio content at index {_shown(content_index)}.",
+        "content_index",
+    )
+
+
+def truncated_past_the_end(have_ms: int, asked_ms: int) -> ProtocolError:
+    """`conversation.item.truncate` asks for more audio than was sent (words seen live, code believed)."""
+    return ProtocolError(
+        "invalid_value", f"Audio content of {have_ms}ms is already shorter than {_shown(asked_ms)}ms", "audio_end_ms"
+    )
+
+
+def unknown_previous_item(item_id: str) -> ProtocolError:
+    """`conversation.item.create` is to follow an item that does not exist. The code follows OpenAI's pattern."""
+    return ProtocolError(
+        "item_create_invalid_previous_item_id",
+        f"Error adding item: the previous item with id '{_shown(item_id)}' does not exist.",
+        "previous_item_id",
+    )
+
+
+def duplicate_item(item_id: str) -> ProtocolError:
+    """`conversation.item.create` reuses an id. The code follows OpenAI's pattern."""
+    return ProtocolError(
+        "item_create_duplicate_item_id",
+        f"Error adding item: an item with id '{_shown(item_id)}' already exists.",
+        "item.id",
+    )
+
+
+def unknown_call(call_id: str) -> ProtocolError:
+    """A tool result for a call that never happened; language model servers refuse such orphans."""
+    return ProtocolError(
+        "invalid_tool_call_id", f"Tool call ID '{_shown(call_id)}' not found in conversation.", "item.call_id"
+    )
+
+
+def duplicate_call(call_id: str) -> ProtocolError:
+    """A second function call with the same `call_id`. The code is ours."""
+    return ProtocolError(
+        "invalid_value", f"Error adding item: a call with id '{_shown(call_id)}' already exists.", "item.call_id"
+    )
+
+
+def unknown_item_reference(item_id: str, param: str) -> ProtocolError:
+    """`response.create` refers to an item that does not exist. The code is ours."""
+    return ProtocolError("item_not_found", f"The item with id '{_shown(item_id)}' does not exist.", param)
+
+
+# --- what the backend refuses --------------------------------------------------------------------------------------
+
+
+def refused_by_backend(refusal: CommandRefused, active_response_id: str | None) -> ProtocolError:
+    """Return the error for a command that the backend refused; `active_response_id` is the response that runs."""
+    error = _REFUSALS[refusal.kind](refusal, active_response_id)
+    error.event_id = refusal.client_event_id
+    return error
+
+
+def _input_too_short(refusal: CommandRefused, _active: str | None) -> ProtocolError:
+    return ProtocolError(
+        "input_audio_buffer_commit_empty",
+        "Error committing input audio buffer: buffer too small. Expected at least 100ms of audio, "
+        f"but buffer only has {_exact_ms(refusal.buffered)}ms of audio.",
+    )
+
+
+def _exact_ms(duration: Samples) -> str:
+    return f"{duration / SAMPLES_PER_MS:.2f}"
+
+
+def _response_active(refusal: CommandRefused, active: str | None) -> ProtocolError:
+    response_id = active or refusal.response_id
+    which = f": {response_id}" if response_id else ""
+    return ProtocolError(
+        "conversation_already_has_active_response",
+        f"Conversation already has an active response in progress{which}. "
+        "Wait until the response is finished before creating a new one.",
+    )
+
+
+def _no_active_response(_refusal: CommandRefused, _active: str | None) -> ProtocolError:
+    return ProtocolError("response_cancel_not_active", "Cancellation failed: no active response found")
+
+
+def _unsupported(refusal: CommandRefused, _active: str | None) -> ProtocolError:
+    return ProtocolError("invalid_value", refusal.detail or "This model does not support the requested operation.")
+
+
+_REFUSALS = {
+    RefusalKind.INPUT_TOO_SHORT: _input_too_short,
+    RefusalKind.RESPONSE_ACTIVE: _response_active,
+    RefusalKind.NO_ACTIVE_RESPONSE: _no_active_response,
+    RefusalKind.UNSUPPORTED: _unsupported,
+}

@@ -1,0 +1,144 @@
+"""From the conversation to what a language model is told: messages, tools and tool choice of chat completions.
+
+Rules, each for a reason seen in the field:
+- neighbours of one role become one message: a user who resumed after the commit said one thing, and many chat templates
+  demand that roles alternate;
+- of a reply that was cut short only the heard words are told; one of which nothing was heard is left out;
+- all calls of one reply stand in one assistant message, their results follow it, whatever the order in which they came
+  (RB-26); a call without a result is left out, and so is a result without its call: servers refuse either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from protocol.items import FunctionCall, FunctionCallOutput, HeardPart, ImagePart, Item, Message, TextPart
+from protocol.speech import SpeechPart
+
+CUT_OFF_MARK = " —"
+"""Ends a reply that the user cut short. A dash is how written dialogue shows an interruption, so that models understand
+it; unlike a note in brackets it tempts no model to write such notes itself, and no voice reads it aloud."""
+
+ChatMessage = dict[str, Any]
+
+
+def chat_messages(instructions: str, items: Sequence[Item]) -> tuple[ChatMessage, ...]:
+    """Return the chat completions messages for `items`, after a system message with `instructions`."""
+    results = {item.call_id: item.output for item in items if isinstance(item, FunctionCallOutput)}
+    messages: list[ChatMessage] = [{"role": "system", "content": instructions}] if instructions else []
+    answered: list[FunctionCall] = []
+    for item in items:
+        if isinstance(item, FunctionCall):
+            if item.call_id in results and item.status == "completed":
+                answered.append(item)
+            continue
+        messages += _calls(messages, answered, results)
+        answered = []
+        if isinstance(item, Message):
+            _add_message(messages, item)
+    messages += _calls(messages, answered, results)
+    return tuple(messages)
+
+
+def _calls(messages: list[ChatMessage], calls: list[FunctionCall], results: dict[str, str]) -> list[ChatMessage]:
+    """Return the messages for calls that one reply made; words said just before become part of the same message."""
+    if not calls:
+        return []
+    said = (
+        messages.pop() if messages and _is_open(messages[-1], "assistant") else {"role": "assistant", "content": None}
+    )
+    tool_calls = [
+        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
+        for call in calls
+    ]
+    tools = [{"role": "tool", "tool_call_id": call.call_id, "content": results[call.call_id]} for call in calls]
+    return [{**said, "tool_calls": tool_calls}, *tools]
+
+
+def _is_open(message: ChatMessage, role: str) -> bool:
+    return message["role"] == role and "tool_calls" not in message
+
+
+def _add_message(messages: list[ChatMessage], item: Message) -> None:
+    content = _content(item)
+    if not content:
+        return
+    if messages and _is_open(messages[-1], item.role):
+        messages[-1] = {"role": item.role, "content": _joined(messages[-1]["content"], content)}
+    else:
+        messages.append({"role": item.role, "content": content})
+
+
+def _content(item: Message) -> str | list[dict[str, Any]]:
+    """Return a message's text, or its parts if it holds an image."""
+    texts = (_text(part) for part in item.parts)
+    if not any(isinstance(part, ImagePart) for part in item.parts):
+        return "\n".join(text for text in texts if text)
+    return [_image(part) if isinstance(part, ImagePart) else _text_part(_text(part)) for part in _told(item.parts)]
+
+
+def _told(parts: Iterable[Any]) -> list[Any]:
+    return [part for part in parts if isinstance(part, ImagePart) or _text(part)]
+
+
+def _text(part: TextPart | ImagePart | HeardPart | SpeechPart) -> str:
+    match part:
+        case TextPart(text=text):
+            return text
+        case HeardPart(transcript=transcript):
+            return transcript or ""
+        case SpeechPart():
+            heard = part.heard_text()
+            return f"{heard}{CUT_OFF_MARK}" if heard and part.cut_short else heard
+        case _:
+            return ""
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image(part: ImagePart) -> dict[str, Any]:
+    detail = {"detail": part.detail} if part.detail else {}
+    return {"type": "image_url", "image_url": {"url": part.image_url, **detail}}
+
+
+def _joined(one: str | list[dict[str, Any]], other: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    if isinstance(one, str) and isinstance(other, str):
+        return f"{one}\n{other}"
+    return [*_as_parts(one), *_as_parts(other)]
+
+
+def _as_parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [_text_part(content)] if isinstance(content, str) else content
+
+
+# --- tools ---------------------------------------------------------------------------------------------------------
+
+
+def chat_tools(tools: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Return the session's flat function tools in the nested shape of chat completions."""
+    return tuple(
+        {
+            "type": "function",
+            "function": {
+                "name": tool["name"],
+                "description": tool.get("description") or "",
+                "parameters": tool.get("parameters") or {"type": "object", "properties": {}},
+            },
+        }
+        for tool in tools
+    )
+
+
+def chat_tool_choice(tool_choice: str | dict[str, Any], tools: Iterable[dict[str, Any]]) -> str | dict[str, Any]:
+    """Return `tool_choice` in the shape of chat completions.
+
+    A choice of a function that is not among `tools` means "auto": clients set the two in separate updates.
+    """
+    if isinstance(tool_choice, str):
+        return tool_choice
+    name = tool_choice.get("name")
+    known = any(tool["name"] == name for tool in tools)
+    return {"type": "function", "function": {"name": name}} if known else "auto"

@@ -1,0 +1,100 @@
+"""The user's side on the wire: speech, committed audio and its transcript (Realtime GA: input_audio_buffer.*,
+conversation.item.input_audio_transcription.*).
+"""
+
+from __future__ import annotations
+
+from protocol.audio_time import ms_from_samples
+from protocol.backend_events import (
+    InputCommitted,
+    InputTranscriptCompleted,
+    InputTranscriptDelta,
+    InputTranscriptFailed,
+    SpeechStarted,
+    SpeechStopped,
+)
+from protocol.conversation import Conversation
+from protocol.items import HeardPart, Message
+from protocol.kept_audio import RecentInput
+from protocol.outputs import Output
+from protocol.server_events import ServerEvents
+from protocol.session_settings import SessionSettings
+from protocol.usage import transcription_usage
+
+_TRANSCRIPTION = "conversation.item.input_audio_transcription"
+
+
+class InputEvents:
+    """Tells the client what the backend heard, and the conversation what the user said."""
+
+    def __init__(self, events: ServerEvents, conversation: Conversation, recent: RecentInput) -> None:
+        self._events = events
+        self._conversation = conversation
+        self._recent = recent
+        self._models: dict[str, str | None] = {}
+
+    def speech_started(self, event: SpeechStarted) -> list[Output]:
+        """Return speech_started; its time includes the prefix padding."""
+        self._conversation.announce(event.item_id)
+        kind, start_ms = "input_audio_buffer.speech_started", ms_from_samples(event.start)
+        return [self._events(kind, audio_start_ms=start_ms, item_id=event.item_id)]
+
+    def speech_stopped(self, event: SpeechStopped) -> list[Output]:
+        """Return speech_stopped; its time includes the silence that decided it."""
+        kind, end_ms = "input_audio_buffer.speech_stopped", ms_from_samples(event.end)
+        return [self._events(kind, audio_end_ms=end_ms, item_id=event.item_id)]
+
+    def committed(self, event: InputCommitted) -> list[Output]:
+        """Add the user's item and return committed, item.added, item.done, all with the id of speech_started."""
+        item = Message(event.item_id, "user", [HeardPart(duration=event.end - event.start)])
+        audio = self._recent.cut(event.start, event.end)
+        if audio is not None:
+            self._conversation.audio.append(item.id, audio)
+        previous = self._conversation.add_announced(item)
+        return [
+            self._events("input_audio_buffer.committed", previous_item_id=previous, item_id=item.id),
+            self._events("conversation.item.added", previous_item_id=previous, item=item.to_wire()),
+            self._events("conversation.item.done", previous_item_id=previous, item=item.to_wire()),
+        ]
+
+    def transcript_delta(self, event: InputTranscriptDelta, settings: SessionSettings) -> list[Output]:
+        """Return more of a transcript, if the client asked for transcripts."""
+        if self._model(event.item_id, settings) is None or not event.delta:
+            return []
+        return [self._events(f"{_TRANSCRIPTION}.delta", item_id=event.item_id, content_index=0, delta=event.delta)]
+
+    def transcript_completed(self, event: InputTranscriptCompleted, settings: SessionSettings) -> list[Output]:
+        """Put the words into the conversation; tell them if the client asked for transcripts."""
+        self._conversation.set_transcript(event.item_id, event.transcript)
+        model = self._model(event.item_id, settings)
+        del self._models[event.item_id]
+        if model is None:
+            return []
+        return [
+            self._events(
+                f"{_TRANSCRIPTION}.completed",
+                item_id=event.item_id,
+                content_index=0,
+                transcript=event.transcript,
+                usage=transcription_usage(model, event.transcript, event.duration),
+            )
+        ]
+
+    def transcript_failed(self, event: InputTranscriptFailed, settings: SessionSettings) -> list[Output]:
+        """Return the failure, if the client asked for transcripts. Absent keys stay absent: agents-js refuses null."""
+        model = self._model(event.item_id, settings)
+        del self._models[event.item_id]
+        if model is None:
+            return []
+        error = {"type": "server_error", "code": event.fault.code, "message": event.fault.message}
+        return [self._events(f"{_TRANSCRIPTION}.failed", item_id=event.item_id, content_index=0, error=error)]
+
+    def _model(self, item_id: str, settings: SessionSettings) -> str | None:
+        """Return the transcription model for an item, or None if transcripts are off.
+
+        Decided once per item, so that its deltas add up to its transcript whatever is updated meanwhile (RB-30).
+        """
+        if item_id not in self._models:
+            transcription = settings.transcription
+            self._models[item_id] = None if transcription is None else transcription["model"]
+        return self._models[item_id]

@@ -1,0 +1,161 @@
+"""The events of one output item: how it opens, grows and ends (Realtime GA: response.output_item.* and what is inside).
+
+An item opens with its first text or audio. `added` events carry an empty item, `done` events the whole one; every
+`*.done` is sent however the response ends (protocol §2.1, 2.6, 2.8, 2.9).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+from protocol.audio_time import bytes_from_samples, samples_from_bytes, samples_from_ms
+from protocol.conversation import Conversation
+from protocol.items import FunctionCall, Message, TextPart
+from protocol.outputs import ServerEvent
+from protocol.server_events import ServerEvents
+from protocol.speech import SpeechPart
+
+_DELTA_BYTES = bytes_from_samples(samples_from_ms(200))
+"""Most audio in one delta (chosen): small enough to stop at once, far below 1 MiB, whole samples."""
+
+
+class _OutputItem:
+    """What messages and function calls share: the frame of output_item.* and conversation.item.* events."""
+
+    def __init__(
+        self,
+        item: Message | FunctionCall,
+        response_id: str,
+        index: int,
+        events: ServerEvents,
+        conversation: Conversation,
+    ) -> None:
+        self.item = item
+        self.open = True
+        self._response_id = response_id
+        self._index = index
+        self._make = events
+        self._conversation = conversation
+        self._previous: str | None = None
+
+    def _event(self, kind: str, **fields: Any) -> ServerEvent:
+        place: dict[str, Any] = {"response_id": self._response_id, "item_id": self.item.id, "output_index": self._index}
+        return self._make(kind, **place, **fields)
+
+    def _begun(self) -> Iterator[ServerEvent]:
+        wire = self.item.to_wire()
+        self._previous = self._conversation.add(self.item)
+        place: dict[str, Any] = {"response_id": self._response_id, "output_index": self._index}
+        yield self._make("response.output_item.added", **place, item=wire)
+        yield self._make("conversation.item.added", previous_item_id=self._previous, item=wire)
+
+    def _ended(self) -> Iterator[ServerEvent]:
+        wire = self.item.to_wire()
+        place: dict[str, Any] = {"response_id": self._response_id, "output_index": self._index}
+        yield self._make("conversation.item.done", previous_item_id=self._previous, item=wire)
+        yield self._make("response.output_item.done", **place, item=wire)
+
+
+class OutputMessage(_OutputItem):
+    """An assistant message: speech with its transcript, or text."""
+
+    def __init__(
+        self, item_id: str, speaks: bool, response_id: str, index: int, events: ServerEvents, conversation: Conversation
+    ) -> None:
+        self._message = Message(item_id, "assistant", status="in_progress")
+        super().__init__(self._message, response_id, index, events, conversation)
+        self.part: SpeechPart | TextPart = SpeechPart() if speaks else TextPart("output_text")
+
+    def begin(self) -> list[ServerEvent]:
+        """Return output_item.added, conversation.item.added, content_part.added."""
+        events = list(self._begun())
+        self._message.parts.append(self.part)
+        return [*events, self._event("response.content_part.added", content_index=0, part=self._wire_part())]
+
+    def text(self, delta: str) -> list[ServerEvent]:
+        """Return more transcript or text."""
+        self.part.text += delta
+        kind = "output_audio_transcript" if isinstance(self.part, SpeechPart) else "output_text"
+        return [self._event(f"response.{kind}.delta", content_index=0, delta=delta)]
+
+    def audio(self, pcm: bytes) -> list[ServerEvent]:
+        """Return more audio; none for a message of text (its response was to be text only)."""
+        if not isinstance(self.part, SpeechPart):
+            return []
+        self.part.audio_sent += samples_from_bytes(len(pcm))
+        self._conversation.audio.append(self.item.id, pcm)
+        pieces = [pcm[at : at + _DELTA_BYTES] for at in range(0, len(pcm), _DELTA_BYTES)]
+        return [
+            self._event(
+                "response.output_audio.delta",
+                audio_of=self._response_id,
+                content_index=0,
+                delta=base64.b64encode(piece).decode("ascii"),
+            )
+            for piece in pieces
+        ]
+
+    def spoken(self, text_end: int, audio_end: int) -> None:
+        """Note how far the audio says the text."""
+        if isinstance(self.part, SpeechPart):
+            self.part.mark(text_end, audio_end)
+
+    def end(self, *, whole: bool) -> list[ServerEvent]:
+        """Return the *.done chain. `whole`: the item ended by itself."""
+        self.open = False
+        self._message.status = "completed" if whole else "incomplete"
+        text = self.part.text
+        if isinstance(self.part, SpeechPart):
+            self.part.whole = whole
+            events = [
+                self._event("response.output_audio.done", content_index=0),
+                self._event("response.output_audio_transcript.done", content_index=0, transcript=text),
+            ]
+        else:
+            events = [self._event("response.output_text.done", content_index=0, text=text)]
+        part_done = self._event("response.content_part.done", content_index=0, part=self._wire_part())
+        return [*events, part_done, *self._ended()]
+
+    def _wire_part(self) -> dict[str, str]:
+        """Return the part of content_part events, whose types are `audio` and `text`, unlike the item's."""
+        if isinstance(self.part, SpeechPart):
+            return {"type": "audio", "transcript": self.part.text}
+        return {"type": "text", "text": self.part.text}
+
+
+class OutputCall(_OutputItem):
+    """A function call."""
+
+    def __init__(
+        self,
+        item_id: str,
+        call_id: str,
+        name: str,
+        response_id: str,
+        index: int,
+        events: ServerEvents,
+        conversation: Conversation,
+    ) -> None:
+        self._call = FunctionCall(item_id, call_id, name, status="in_progress")
+        super().__init__(self._call, response_id, index, events, conversation)
+
+    def begin(self) -> list[ServerEvent]:
+        """Return output_item.added and conversation.item.added, which Pipecat needs before arguments.done."""
+        return list(self._begun())
+
+    def arguments(self, delta: str) -> list[ServerEvent]:
+        """Return more arguments."""
+        self._call.arguments += delta
+        return [self._event("response.function_call_arguments.delta", call_id=self._call.call_id, delta=delta)]
+
+    def end(self, *, whole: bool) -> list[ServerEvent]:
+        """Return the *.done chain; agents SDKs run the tool at output_item.done with status completed."""
+        self.open = False
+        call = self._call
+        call.status = "completed" if whole else "incomplete"
+        done = self._event(
+            "response.function_call_arguments.done", call_id=call.call_id, name=call.name, arguments=call.arguments
+        )
+        return [done, *self._ended()]

@@ -1,0 +1,138 @@
+"""A response on the wire: from the backend's neutral events to OpenAI's, in OpenAI's order (Realtime GA: response.*).
+
+Exactly one response.created and one response.done per response, the *.done chain of every open item before the latter
+and nothing of the response after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.backend_events import (
+    EndStatus,
+    FunctionCallArgumentsDelta,
+    FunctionCallStarted,
+    OutputAudio,
+    OutputItemEnded,
+    OutputSpoken,
+    OutputTextDelta,
+    ResponseEnded,
+)
+from protocol.conversation import Conversation
+from protocol.output_items import OutputCall, OutputMessage
+from protocol.outputs import DiscardAudio, Output
+from protocol.response_parameters import ResponseParameters
+from protocol.server_events import ServerEvents
+from protocol.speech import SpeechPart
+from protocol.usage import response_usage
+
+
+class RunningResponse:
+    """One response between its ResponseStarted and its ResponseEnded."""
+
+    def __init__(
+        self, response_id: str, parameters: ResponseParameters, events: ServerEvents, conversation: Conversation
+    ) -> None:
+        self.parameters = parameters
+        self._id = response_id
+        self._events = events
+        self._conversation = conversation
+        self._items: dict[str, OutputMessage | OutputCall] = {}
+        self._user_audio = 0 if parameters.input is not None else conversation.user_audio
+
+    def started(self) -> list[Output]:
+        """Return response.created, which shows the client's metadata (LiveKit waits for it)."""
+        return [self._events("response.created", response=self._wire("in_progress", None, None))]
+
+    def text_delta(self, event: OutputTextDelta) -> list[Output]:
+        """Return the delta, after the opening of its item if it is the first of it."""
+        if not event.delta:
+            return []
+        outputs, message = self._message(event.item_id)
+        return [*outputs, *(message.text(event.delta) if message else [])]
+
+    def audio(self, event: OutputAudio) -> list[Output]:
+        """Return the audio in deltas, after the opening of its item if it is the first of it."""
+        if not event.pcm:
+            return []
+        outputs, message = self._message(event.item_id)
+        return [*outputs, *(message.audio(event.pcm) if message else [])]
+
+    def spoken(self, event: OutputSpoken) -> list[Output]:
+        """Note the mark; it isn't told on the wire."""
+        item = self._items.get(event.item_id)
+        if isinstance(item, OutputMessage):
+            item.spoken(event.text_end, event.audio_end)
+        return []
+
+    def call_started(self, event: FunctionCallStarted) -> list[Output]:
+        """Open a function call."""
+        place = (self._id, len(self._items), self._events, self._conversation)
+        call = OutputCall(event.item_id, event.call_id, event.name, *place)
+        self._items[event.item_id] = call
+        return [*call.begin()]
+
+    def arguments_delta(self, event: FunctionCallArgumentsDelta) -> list[Output]:
+        """Return more of a call's arguments."""
+        item = self._items.get(event.item_id)
+        return [*item.arguments(event.delta)] if isinstance(item, OutputCall) and item.open and event.delta else []
+
+    def item_ended(self, event: OutputItemEnded) -> list[Output]:
+        """Return the *.done chain of an item that is whole."""
+        item = self._items.get(event.item_id)
+        return [*item.end(whole=True)] if item and item.open else []
+
+    def ended(self, event: ResponseEnded) -> list[Output]:
+        """Return what closes the response; a cancelled one's unsent audio is dropped first, and its items stay open
+        for no one: they are incomplete.
+        """
+        outputs: list[Output] = [DiscardAudio(self._id)] if event.status is EndStatus.CANCELLED else []
+        for item in self._items.values():
+            if item.open:
+                outputs += item.end(whole=False)
+        usage = response_usage(event.usage, self._user_audio, self._agent_audio())
+        response = self._wire(event.status.value, _status_details(event), usage)
+        # No limits are kept here, so none are told: the list is empty.
+        return [
+            *outputs,
+            self._events("response.done", response=response),
+            self._events("rate_limits.updated", rate_limits=[]),
+        ]
+
+    def _message(self, item_id: str) -> tuple[list[Output], OutputMessage | None]:
+        """Return the open message and what opens it; no message where the backend writes to one that is closed."""
+        item = self._items.get(item_id)
+        if item is None:
+            place = (self._id, len(self._items), self._events, self._conversation)
+            message = OutputMessage(item_id, self.parameters.speaks, *place)
+            self._items[item_id] = message
+            return [*message.begin()], message
+        return [], item if isinstance(item, OutputMessage) and item.open else None
+
+    def _agent_audio(self) -> int:
+        messages = [item for item in self._items.values() if isinstance(item, OutputMessage)]
+        return sum(message.part.audio_sent for message in messages if isinstance(message.part, SpeechPart))
+
+    def _wire(self, status: str, details: dict[str, Any] | None, usage: dict[str, Any] | None) -> dict[str, Any]:
+        return {
+            "object": "realtime.response",
+            "id": self._id,
+            "status": status,
+            "status_details": details,
+            "output": [item.item.to_wire() for item in self._items.values()],
+            "conversation_id": self._conversation.id,
+            "usage": usage,
+            **self.parameters.to_wire(),
+        }
+
+
+def _status_details(event: ResponseEnded) -> dict[str, Any] | None:
+    """Return why a response ended early; strict clients accept no other reasons than OpenAI's four."""
+    details: dict[str, Any] = {"type": event.status.value}
+    if event.status is EndStatus.COMPLETED:
+        return None
+    if event.fault is not None:
+        return {**details, "error": {"type": "server_error", "code": event.fault.code, "message": event.fault.message}}
+    if event.reason is not None:
+        details["reason"] = event.reason.value
+    return details

@@ -1,0 +1,106 @@
+"""What one response is made with: the session's settings, with the overrides of its `response.create` over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from protocol import errors
+from protocol.commands import ResponseContext
+from protocol.conversation import Conversation
+from protocol.history import chat_messages, chat_tool_choice, chat_tools
+from protocol.ids import IdSource
+from protocol.items import Item, item_from_wire
+from protocol.session_settings import PCM_FORMAT, SessionSettings, voice_name
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseParameters:
+    """The parameters of one response. `input` None: the conversation is its context; else these items are."""
+
+    settings: SessionSettings
+    metadata: dict[str, str] | None = None
+    input: tuple[Item, ...] | None = None
+    audio_format: dict[str, Any] = field(default_factory=lambda: dict(PCM_FORMAT))
+
+    @property
+    def speaks(self) -> bool:
+        """Whether the response is spoken; else it is text."""
+        return self.settings.output_modality == "audio"
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the parameters as the `response` object shows them."""
+        return {
+            "output_modalities": [self.settings.output_modality],
+            "max_output_tokens": self.settings.max_output_tokens,
+            "audio": {"output": {"format": dict(self.audio_format), "voice": self.settings.voice}},
+            "metadata": self.metadata,
+        }
+
+    def context(self, conversation: Conversation) -> ResponseContext:
+        """Return what the language model is told, as of now."""
+        settings = self.settings
+        items = conversation.items if self.input is None else self.input
+        limit = settings.max_output_tokens
+        return ResponseContext(
+            messages=chat_messages(settings.instructions, items),
+            tools=chat_tools(settings.tools),
+            tool_choice=chat_tool_choice(settings.tool_choice, settings.tools),
+            parallel_tool_calls=settings.parallel_tool_calls,
+            max_output_tokens=limit if isinstance(limit, int) else None,
+            voice=settings.voice,
+            speed=settings.speed,
+        )
+
+
+def overridden(
+    raw: dict[str, Any], settings: SessionSettings, conversation: Conversation, ids: IdSource
+) -> ResponseParameters:
+    """Return the parameters that `raw` (the `response` of a response.create) asks for over `settings`.
+
+    Here null keeps the session's value: there is nothing to clear in one response. Raises ProtocolError.
+    """
+    if raw.get("conversation") not in (None, "auto", conversation.id):
+        # Out-of-band responses (`none`) join here: their output must not enter the conversation.
+        raise errors.refused_value(
+            "response.conversation",
+            "Invalid 'response.conversation': responses outside the conversation are not supported yet. "
+            "Supported values are: 'auto'.",
+        )
+    kept = {key: value for key, value in raw.items() if value is not None}
+    voice = voice_name(((kept.get("audio") or {}).get("output") or {}).get("voice"))
+    audio = {"audio": {"output": {"voice": voice}}} if voice else {}
+    effective = settings.merged({**_session_part(kept), **audio}, voice_locked=conversation.has_agent_audio)
+    items = _input(kept["input"], conversation, ids) if "input" in kept else None
+    return replace(ResponseParameters(effective), metadata=kept.get("metadata"), input=items)
+
+
+_SESSION_KEYS = (
+    "instructions",
+    "output_modalities",
+    "tools",
+    "tool_choice",
+    "max_output_tokens",
+    "parallel_tool_calls",
+    "reasoning",
+    "prompt",
+)
+
+
+def _session_part(raw: dict[str, Any]) -> dict[str, Any]:
+    return {key: raw[key] for key in _SESSION_KEYS if key in raw}
+
+
+def _input(raw: list[dict[str, Any]], conversation: Conversation, ids: IdSource) -> tuple[Item, ...]:
+    """Return the context that replaces the conversation's; it may mix new items and references to existing ones."""
+    items: list[Item] = []
+    for index, entry in enumerate(raw):
+        path = f"response.input[{index}]"
+        if entry["type"] != "item_reference":
+            items.append(item_from_wire(entry, ids, path))
+            continue
+        item = conversation.get(entry["id"])
+        if item is None:
+            raise errors.unknown_item_reference(entry["id"], f"{path}.id")
+        items.append(item)
+    return tuple(items)

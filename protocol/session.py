@@ -1,0 +1,236 @@
+"""One session of the Realtime API, without I/O: client events and backend events in, one ordered list of outputs out.
+
+The shell performs the outputs of each call in their order, and calls in the order in which things happened.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from protocol import backend_events as backend
+from protocol import client_events as client
+from protocol import errors
+from protocol.backend_events import BackendEvent, RefusalKind
+from protocol.client_events import ClientEvent
+from protocol.commands import (
+    AppendAudio,
+    CancelResponse,
+    ClearInput,
+    Command,
+    CommitInput,
+    CreateResponse,
+    ItemTruncated,
+    ProvideContext,
+)
+from protocol.conversation import Conversation
+from protocol.errors import ProtocolError
+from protocol.ids import IdSource
+from protocol.input_events import InputEvents
+from protocol.input_pcm import InputPcm
+from protocol.items import item_from_wire
+from protocol.kept_audio import RecentInput
+from protocol.outputs import Output, ToBackend
+from protocol.response_events import RunningResponse
+from protocol.response_parameters import ResponseParameters, overridden
+from protocol.server_events import ServerEvents
+from protocol.session_settings import SessionDefaults, SessionSettings
+
+
+class SessionProtocol:
+    """What one session says. Not thread-safe: one caller at a time."""
+
+    def __init__(
+        self, *, ids: IdSource, session_id: str, model: str, expires_at_s: int, defaults: SessionDefaults
+    ) -> None:
+        self._ids = ids
+        self._identity: dict[str, Any] = {"session_id": session_id, "model": model, "expires_at_s": expires_at_s}
+        self._events = ServerEvents(ids)
+        self._pcm = InputPcm()
+        self._recent_input = RecentInput()
+        self.settings = SessionSettings.initial(defaults)
+        self.conversation = Conversation(ids("conv"))
+        self._input = InputEvents(self._events, self.conversation, self._recent_input)
+        self._asked_for: dict[str, tuple[ResponseParameters, str | None]] = {}
+        self._running: dict[str, RunningResponse] = {}
+
+    # --- the client ----------------------------------------------------------------------------------------------
+
+    def open(self) -> list[Output]:
+        """Return what begins the session: session.created, before anything else, and the backend's first settings."""
+        return [self._session_event("session.created"), ToBackend(self.settings.to_configure())]
+
+    def receive(self, event: ClientEvent) -> list[Output]:
+        """Take a client event. What cannot be obeyed gives exactly one `error` and changes nothing."""
+        try:
+            return self._received(event)
+        except ProtocolError as error:
+            error.event_id = event.event_id
+            return self.refuse(error)
+
+    def refuse(self, error: ProtocolError) -> list[Output]:
+        """Return the `error` event for a frame that could not be parsed."""
+        return [self._events.error(error)]
+
+    def _received(self, event: ClientEvent) -> list[Output]:
+        match event:
+            case client.AppendInput():
+                return self._append(event)
+            case client.SessionUpdate():
+                return self._update(event)
+            case client.CommitInputBuffer(event_id):
+                self._pcm.drop_odd_byte()
+                return _to_backend(CommitInput(event_id))
+            case client.ClearInputBuffer(event_id):
+                self._pcm.drop_odd_byte()
+                return _to_backend(ClearInput(event_id))
+            case client.ClearOutputBuffer():
+                raise errors.output_buffer_not_here()
+            case client.CreateItem():
+                return self._create_item(event)
+            case client.RetrieveItem(item_id):
+                return [self._events("conversation.item.retrieved", item=self.conversation.retrieve(item_id))]
+            case client.TruncateItem():
+                return self._truncate(event)
+            case client.DeleteItem(item_id):
+                self.conversation.delete(item_id)
+                return [self._events("conversation.item.deleted", item_id=item_id)]
+            case client.AskForResponse():
+                return self._ask_for_response(event)
+            case client.StopResponse(response_id, event_id):
+                return _to_backend(CancelResponse(response_id, event_id))
+            case _:
+                assert_never(event)
+
+    def _append(self, event: client.AppendInput) -> list[Output]:
+        pcm = self._pcm.append(event.audio)
+        if not pcm:
+            return []
+        self._recent_input.append(pcm)
+        return _to_backend(AppendAudio(pcm))
+
+    def _update(self, event: client.SessionUpdate) -> list[Output]:
+        self.settings = self.settings.merged(event.session, voice_locked=self.conversation.has_agent_audio)
+        return [self._session_event("session.updated"), ToBackend(self.settings.to_configure())]
+
+    def _create_item(self, event: client.CreateItem) -> list[Output]:
+        item = item_from_wire(event.item, self._ids)
+        previous = self.conversation.add(item, event.previous_item_id)
+        return [
+            self._events("conversation.item.added", previous_item_id=previous, item=item.to_wire()),
+            self._events("conversation.item.done", previous_item_id=previous, item=item.to_wire()),
+        ]
+
+    def _truncate(self, event: client.TruncateItem) -> list[Output]:
+        heard = self.conversation.truncate(event.item_id, event.content_index, event.audio_end_ms)
+        truncated = self._events(
+            "conversation.item.truncated",
+            item_id=event.item_id,
+            content_index=event.content_index,
+            audio_end_ms=event.audio_end_ms,
+        )
+        return [ToBackend(ItemTruncated(event.item_id, heard)), truncated]
+
+    def _ask_for_response(self, event: client.AskForResponse) -> list[Output]:
+        parameters = overridden(event.response, self.settings, self.conversation, self._ids)
+        response_id = self._ids("resp")
+        self._asked_for[response_id] = (parameters, event.event_id)
+        return _to_backend(CreateResponse(response_id, parameters.speaks, event.event_id))
+
+    def _session_event(self, kind: str) -> Output:
+        return self._events(kind, session=self.settings.to_wire(**self._identity))
+
+    # --- the backend ---------------------------------------------------------------------------------------------
+
+    def receive_backend(self, event: BackendEvent) -> list[Output]:
+        """Take what the backend reports."""
+        match event:
+            case backend.SpeechStarted():
+                return self._input.speech_started(event)
+            case backend.SpeechStopped():
+                return self._input.speech_stopped(event)
+            case backend.InputCommitted():
+                return self._input.committed(event)
+            case backend.InputCleared():
+                return [self._events("input_audio_buffer.cleared")]
+            case backend.InputTranscriptDelta():
+                return self._input.transcript_delta(event, self.settings)
+            case backend.InputTranscriptCompleted():
+                return self._input.transcript_completed(event, self.settings)
+            case backend.InputTranscriptFailed():
+                return self._input.transcript_failed(event, self.settings)
+            case backend.ResponseStarted(response_id):
+                return self._response_started(response_id)
+            case backend.ContextRequested(response_id):
+                return self._context(response_id)
+            case backend.PlayoutCut(item_id, heard):
+                self.conversation.cut(item_id, heard)
+                return []
+            case backend.CommandRefused():
+                return self._refused(event)
+            case _:
+                return self._response_event(event)
+
+    def _response_event(
+        self,
+        event: backend.OutputTextDelta
+        | backend.OutputAudio
+        | backend.OutputSpoken
+        | backend.FunctionCallStarted
+        | backend.FunctionCallArgumentsDelta
+        | backend.OutputItemEnded
+        | backend.ResponseEnded,
+    ) -> list[Output]:
+        response = self._running.get(event.response_id)
+        if response is None:  # late work of a response that has ended
+            return []
+        match event:
+            case backend.OutputTextDelta():
+                return response.text_delta(event)
+            case backend.OutputAudio():
+                return response.audio(event)
+            case backend.OutputSpoken():
+                return response.spoken(event)
+            case backend.FunctionCallStarted():
+                return response.call_started(event)
+            case backend.FunctionCallArgumentsDelta():
+                return response.arguments_delta(event)
+            case backend.OutputItemEnded():
+                return response.item_ended(event)
+            case backend.ResponseEnded():
+                del self._running[event.response_id]
+                return response.ended(event)
+            case _:
+                assert_never(event)
+
+    def _response_started(self, response_id: str) -> list[Output]:
+        parameters, _ = self._asked_for.pop(response_id, (ResponseParameters(self.settings), None))
+        response = RunningResponse(response_id, parameters, self._events, self.conversation)
+        self._running[response_id] = response
+        return response.started()
+
+    def _context(self, response_id: str) -> list[Output]:
+        """Answer with the context as of now; the parameters are those that the response was asked for with."""
+        if response_id in self._running:
+            parameters = self._running[response_id].parameters
+        else:
+            parameters, _ = self._asked_for.get(response_id, (ResponseParameters(self.settings), None))
+        return _to_backend(ProvideContext(response_id, parameters.context(self.conversation)))
+
+    def _refused(self, refusal: backend.CommandRefused) -> list[Output]:
+        active = next(iter(self._running), None)
+        if refusal.kind in (RefusalKind.RESPONSE_ACTIVE, RefusalKind.UNSUPPORTED):
+            self._forget_request(refusal)
+        return [self._events.error(errors.refused_by_backend(refusal, active))]
+
+    def _forget_request(self, refusal: backend.CommandRefused) -> None:
+        """Drop the parameters of a refused response: that of the same id, else the oldest of the same client event."""
+        if self._asked_for.pop(refusal.response_id or "", None) is not None:
+            return
+        for response_id, (_, event_id) in self._asked_for.items():
+            if event_id == refusal.client_event_id:
+                del self._asked_for[response_id]
+                return
+
+
+def _to_backend(command: Command) -> list[Output]:
+    return [ToBackend(command)]

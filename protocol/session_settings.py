@@ -1,0 +1,254 @@
+"""The session's settings: what `session.created` shows, what `session.update` changes, what a backend is told.
+
+An update merges by presence: an absent key keeps its value; null, "" and [] clear it (back to the default, or to
+nothing where nothing is a value); nested objects merge likewise, but another `turn_detection.type` replaces the whole
+(Realtime GA: session.update; RB-02). Updates come from `protocol.client_events`, which has refused what is malformed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from protocol import errors
+from protocol.audio_time import SESSION_RATE_HZ, samples_from_ms
+from protocol.commands import Configure, TurnDetection
+
+LIVE_TRANSCRIPTION_MODELS = frozenset({"gpt-realtime-whisper", "gpt-live-transcribe"})
+"""OpenAI's models that transcribe while the user still speaks."""
+
+PCM_FORMAT = {"type": "audio/pcm", "rate": SESSION_RATE_HZ}
+
+_DEFAULT_PREFIX_PADDING_MS = 300
+_DEFAULT_SILENCE_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDefaults:
+    """What a session begins with, and what cleared settings return to."""
+
+    voice: str = "marin"
+    instructions: str = "You are a helpful voice assistant. Answer briefly, in the language that the user speaks."
+    transcription_model: str = "gpt-4o-mini-transcribe"
+    speed: float = 1.0
+    threshold: float = 0.5
+    prefix_padding_ms: int = _DEFAULT_PREFIX_PADDING_MS
+    silence_duration_ms: int = _DEFAULT_SILENCE_MS
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """The effective settings of one session. Immutable: an update gives a new one or an error.
+
+    The nested values have the shape of the wire and are never changed in place.
+    """
+
+    defaults: SessionDefaults
+    instructions: str
+    output_modality: str
+    turn_detection: Mapping[str, Any] | None
+    transcription: Mapping[str, Any] | None
+    noise_reduction: Mapping[str, Any] | None
+    voice: str
+    speed: float
+    tools: tuple[dict[str, Any], ...]
+    tool_choice: str | dict[str, Any]
+    max_output_tokens: int | str
+    truncation: str | dict[str, Any]
+    tracing: str | dict[str, Any] | None
+    prompt: dict[str, Any] | None
+    include: tuple[str, ...]
+    parallel_tool_calls: bool | None
+    reasoning: dict[str, Any] | None
+
+    @classmethod
+    def initial(cls, defaults: SessionDefaults) -> SessionSettings:
+        """Return the settings of a session that nobody has updated yet."""
+        return cls(
+            defaults=defaults,
+            instructions=defaults.instructions,
+            output_modality="audio",
+            turn_detection=_fresh_turn_detection("server_vad", defaults),
+            transcription=None,
+            noise_reduction=None,
+            voice=defaults.voice,
+            speed=defaults.speed,
+            tools=(),
+            tool_choice="auto",
+            max_output_tokens="inf",
+            truncation="auto",
+            tracing=None,
+            prompt=None,
+            include=(),
+            parallel_tool_calls=None,
+            reasoning=None,
+        )
+
+    def merged(self, update: Mapping[str, Any], *, voice_locked: bool = False) -> SessionSettings:
+        """Return these settings with `update` (the `session` of a session.update) merged in.
+
+        `voice_locked`: the agent has spoken, so that another voice refuses the whole update with ProtocolError.
+        `type` and `model` change nothing: the model is the URL's.
+        """
+        changes: dict[str, Any] = {}
+        for key, cleared in _PLAIN_FIELDS.items():
+            if key in update:
+                changes[key] = cleared if update[key] is None else update[key]
+        if "tools" in update:
+            changes["tools"] = tuple(update["tools"] or ())
+        if "include" in update:
+            changes["include"] = tuple(update["include"] or ())
+        if "output_modalities" in update:
+            changes["output_modality"] = (update["output_modalities"] or ["audio"])[0]
+        audio = update.get("audio") or {}
+        changes |= self._input_changes(audio.get("input") or {})
+        changes |= self._output_changes(audio.get("output") or {})
+        if voice_locked and changes.get("voice", self.voice) != self.voice:
+            raise errors.cannot_update_voice()
+        return replace(self, **changes)
+
+    def _input_changes(self, audio_input: Mapping[str, Any]) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        if "turn_detection" in audio_input:
+            changes["turn_detection"] = self._turn_detection(audio_input["turn_detection"])
+        if "transcription" in audio_input:
+            changes["transcription"] = self._transcription(audio_input["transcription"])
+        if "noise_reduction" in audio_input:
+            given = audio_input["noise_reduction"]
+            # `{}` would end a Pipecat session, so an object without keys is null.
+            changes["noise_reduction"] = None if given is None else _overlaid(self.noise_reduction, given) or None
+        return changes
+
+    def _output_changes(self, audio_output: Mapping[str, Any]) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        if "voice" in audio_output:
+            changes["voice"] = voice_name(audio_output["voice"]) or self.defaults.voice
+        if "speed" in audio_output:
+            speed = audio_output["speed"]
+            changes["speed"] = self.defaults.speed if speed is None else speed
+        return changes
+
+    def _turn_detection(self, given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if given is None:
+            return None
+        fresh = _fresh_turn_detection(given["type"], self.defaults)
+        current = self.turn_detection
+        same_kind = current is not None and current["type"] == given["type"]
+        merged = {**fresh, **(current if same_kind and current else {})}
+        for key, value in given.items():
+            if value is not None:
+                merged[key] = value
+            elif key in fresh:
+                merged[key] = fresh[key]
+            else:
+                merged.pop(key, None)
+        merged.pop("model_version", None)  # tolerated, but no key of OpenAI's types
+        return merged
+
+    def _transcription(self, given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if given is None:
+            return None
+        merged = _overlaid(self.transcription, given)
+        merged.setdefault("model", self.defaults.transcription_model)
+        return merged
+
+    def to_wire(self, *, session_id: str, model: str, expires_at_s: int) -> dict[str, Any]:
+        """Return the full `session` object of session.created and session.updated."""
+        wire: dict[str, Any] = {
+            "type": "realtime",
+            "object": "realtime.session",
+            "id": session_id,
+            "model": model,
+            "expires_at": expires_at_s,
+            "output_modalities": [self.output_modality],
+            "instructions": self.instructions,
+            "audio": {
+                "input": {
+                    "format": dict(PCM_FORMAT),
+                    "transcription": _copied(self.transcription),
+                    "noise_reduction": _copied(self.noise_reduction),
+                    "turn_detection": _copied(self.turn_detection),
+                },
+                "output": {"format": dict(PCM_FORMAT), "voice": self.voice, "speed": self.speed},
+            },
+            "tools": list(self.tools),
+            "tool_choice": self.tool_choice,
+            "max_output_tokens": self.max_output_tokens,
+            "truncation": self.truncation,
+            "tracing": self.tracing,
+            "prompt": self.prompt,
+            "include": list(self.include) or None,
+        }
+        # Of these two OpenAI's default session shows nothing, and nothing is asked for.
+        if self.parallel_tool_calls is not None:
+            wire["parallel_tool_calls"] = self.parallel_tool_calls
+        if self.reasoning is not None:
+            wire["reasoning"] = self.reasoning
+        return wire
+
+    def to_configure(self) -> Configure:
+        """Return what a backend needs to know.
+
+        A semantic_vad goes out as such with a fixed 500 ms of silence, whatever its eagerness: that is what a backend
+        without end-of-turn judges waits for.
+        """
+        transcription = self.transcription or {}
+        return Configure(
+            turn_detection=None if self.turn_detection is None else _for_backend(self.turn_detection),
+            audio_output=self.output_modality == "audio",
+            live_transcript=transcription.get("model") in LIVE_TRANSCRIPTION_MODELS,
+            language=transcription.get("language"),
+        )
+
+
+_PLAIN_FIELDS: dict[str, Any] = {
+    "instructions": "",
+    "tool_choice": "auto",
+    "max_output_tokens": "inf",
+    "truncation": "auto",
+    "tracing": None,
+    "prompt": None,
+    "parallel_tool_calls": None,
+    "reasoning": None,
+}
+"""Settings that are replaced whole, and what null makes of them."""
+
+
+def voice_name(voice: str | Mapping[str, Any] | None) -> str:
+    """Return a voice's name; a voice object's id, since strict clients break on the object in a server event."""
+    return (voice["id"] if isinstance(voice, Mapping) else voice) or ""
+
+
+def _fresh_turn_detection(kind: str, defaults: SessionDefaults) -> dict[str, Any]:
+    flags = {"create_response": True, "interrupt_response": True}
+    if kind == "semantic_vad":
+        return {"type": kind, "eagerness": "auto", **flags}
+    return {
+        "type": kind,
+        "threshold": defaults.threshold,
+        "prefix_padding_ms": defaults.prefix_padding_ms,
+        "silence_duration_ms": defaults.silence_duration_ms,
+        **flags,
+    }
+
+
+def _for_backend(turn_detection: Mapping[str, Any]) -> TurnDetection:
+    return TurnDetection(
+        kind=turn_detection["type"],
+        threshold=float(turn_detection.get("threshold", 0.5)),
+        prefix_padding=samples_from_ms(turn_detection.get("prefix_padding_ms", _DEFAULT_PREFIX_PADDING_MS)),
+        silence_duration=samples_from_ms(turn_detection.get("silence_duration_ms", _DEFAULT_SILENCE_MS)),
+        create_response=turn_detection["create_response"],
+        interrupt_response=turn_detection["interrupt_response"],
+    )
+
+
+def _overlaid(current: Mapping[str, Any] | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `current` with `given` over it; keys whose new value is null, "" or [] leave."""
+    merged = {**(current or {}), **given}
+    return {key: value for key, value in merged.items() if value not in (None, "", [])}
+
+
+def _copied(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if value is None else dict(value)

@@ -1,0 +1,140 @@
+"""What every server event must obey: OpenAI's own types, strictly, and the rules of the strictest clients.
+
+For tests and graders: `violations(payload)` is empty for a lawful event. The client rules were measured against
+openai-agents-js 0.20 (zod: null is no absent key), pipecat 1.14 and openai-agents 0.24 (pydantic).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from openai.types.realtime import RealtimeServerEvent
+
+from protocol import shapes
+from protocol.audio_time import BYTES_PER_SAMPLE
+from protocol.shapes import Rules
+
+_KEYS_BEYOND_THE_TYPES = Rules(tolerated=frozenset({"session.id", "session.object", "session.expires_at"}))
+"""Keys that OpenAI sends although its types do not know them."""
+
+_MODELS: dict[str, Any] = {
+    kind: model
+    for model in get_args(get_args(RealtimeServerEvent)[0])
+    for kind in get_args(model.model_fields["type"].annotation)
+}
+_NOT_ON_A_WEBSOCKET = ("output_audio_buffer.", "conversation.item.created")
+_STATUS_REASONS_NEED = {"cancelled": "reason", "incomplete": "reason", "failed": "error"}
+
+
+def violations(payload: dict[str, Any]) -> list[str]:
+    """Return what is wrong with a server event, in words; nothing if it is lawful."""
+    kind = payload.get("type")
+    model = _MODELS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        return [f"unknown type of server event: {kind!r}"]
+    typed = [problem.message for problem in shapes.problems(payload, model, rules=_KEYS_BEYOND_THE_TYPES)]
+    return typed or list(_client_problems(payload))
+
+
+def _client_problems(payload: dict[str, Any]) -> Iterator[str]:
+    if payload["type"].startswith(_NOT_ON_A_WEBSOCKET):
+        yield f"{payload['type']} is never sent on a WebSocket"
+    if not payload["event_id"]:
+        yield "event_id is empty"
+    if payload["type"] == "response.output_audio.delta":
+        yield from _audio_problems(payload["delta"])
+    if payload["type"].endswith(".failed"):
+        yield from _nulls(payload["error"], "error")
+    yield from _nulls(payload.get("part"), "part")
+    yield from _nulls(payload.get("usage"), "usage")
+    if "item" in payload:
+        yield from _item_problems(payload["item"], "item")
+    if "session" in payload:
+        yield from _session_problems(payload["session"])
+    if "response" in payload:
+        yield from _response_problems(payload["response"])
+    usage = payload.get("usage")
+    if usage and usage["type"] == "tokens" and len(usage.get("input_token_details") or {}) < 2:
+        yield "usage.input_token_details needs text_tokens and audio_tokens"
+
+
+def _nulls(value: object, path: str) -> Iterator[str]:
+    """Yield every null: agents-js wants absent keys left out."""
+    if value is None and "." in path:
+        yield f"{path} is null; leave the key out"
+    elif isinstance(value, dict):
+        for key, element in value.items():
+            yield from _nulls(element, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, element in enumerate(value):
+            yield from _nulls(element, f"{path}[{index}]")
+
+
+def _audio_problems(delta: str) -> Iterator[str]:
+    try:
+        audio = binascii.a2b_base64(delta, strict_mode=True)
+    except ValueError:
+        yield "delta is not standard base64"
+        return
+    if base64.b64encode(audio).decode() != delta or not audio or len(audio) % BYTES_PER_SAMPLE:
+        yield "delta does not hold whole samples"
+
+
+def _item_problems(item: dict[str, Any], path: str) -> Iterator[str]:
+    content = item.get("content", [])
+    yield from _nulls({key: value for key, value in item.items() if key != "content"}, path)
+    for index, part in enumerate(content):
+        part_path, kind = f"{path}.content[{index}]", part.get("type")
+        yield from _nulls({key: value for key, value in part.items() if key != "transcript"}, part_path)
+        needed = {
+            "input_text": "text",
+            "output_text": "text",
+            "input_audio": "transcript",
+            "output_audio": "transcript",
+        }
+        if kind in needed and needed[kind] not in part:
+            yield f"{part_path} needs {needed[kind]}"
+        if kind == "output_audio" and part.get("transcript") is None:
+            yield f"{part_path}.transcript is null; leave the key out"
+    for key in ("id", "object", "status"):
+        if key not in item:
+            yield f"{path} needs {key}"
+    if item["type"] == "function_call" and "call_id" not in item:
+        yield f"{path} needs call_id"
+
+
+def _session_problems(session: dict[str, Any]) -> Iterator[str]:
+    for key in ("id", "object", "model", "expires_at", "output_modalities", "audio", "tools", "tool_choice"):
+        if session.get(key) is None:
+            yield f"session needs {key}"
+    if session.get("noise_reduction") == {}:
+        yield "session.noise_reduction is empty; send null"
+    for side, keys in (("input", ("transcription", "turn_detection")), ("output", ())):
+        part = (session.get("audio") or {}).get(side) or {}
+        for key in keys:
+            yield from _nulls(part.get(key), key)
+        if not isinstance(part.get("format"), dict):
+            yield f"session.audio.{side} needs format"
+        if isinstance(part.get("voice"), dict):
+            yield "session.audio.output.voice is an object"
+
+
+def _response_problems(response: dict[str, Any]) -> Iterator[str]:
+    for key in ("id", "object", "status", "output"):
+        if response.get(key) is None:
+            yield f"response needs {key}"
+    for key in ("status_details", "usage", "metadata", "conversation_id"):
+        if key not in response:
+            yield f"response needs {key}, null where there is none"
+    for index, item in enumerate(response.get("output") or []):
+        yield from _item_problems(item, f"response.output[{index}]")
+    yield from _nulls(response.get("usage"), "usage")
+    final = response.get("status") != "in_progress"
+    if final and response.get("usage") is None:
+        yield "response.usage is needed for every final status"
+    needed = _STATUS_REASONS_NEED.get(response.get("status") or "")
+    if needed and not (response.get("status_details") or {}).get(needed):
+        yield f"response.status_details needs {needed}"

@@ -1,0 +1,89 @@
+"""The limits that the API documents beyond its types (Realtime GA: session, turn_detection, items, response.create).
+
+Where no public limit exists for a number that we must compute with, an absurd one is chosen, untested at OpenAI.
+"""
+
+from __future__ import annotations
+
+from openai.types.realtime import (
+    RealtimeConversationItemAssistantMessage,
+    RealtimeConversationItemFunctionCall,
+    RealtimeConversationItemFunctionCallOutput,
+    RealtimeConversationItemSystemMessage,
+    RealtimeConversationItemUserMessage,
+)
+from openai.types.realtime.realtime_audio_formats import AudioPCM
+from openai.types.realtime.realtime_function_tool import RealtimeFunctionTool
+from openai.types.realtime.realtime_session_create_request import RealtimeSessionCreateRequest
+from openai.types.realtime.response_item_reference import ResponseItemReference
+
+from protocol.shapes import Rules
+
+MAX_EVENT_BYTES = 15 * 1024 * 1024
+"""Most characters of one client event (Realtime GA: 15 MiB per `input_audio_buffer.append`)."""
+
+MAX_NESTING = 64
+"""Deepest nesting of a client event (chosen): JSON schemas of tools stay far below."""
+
+MAX_EVENT_ID = 512
+MAX_ITEM_ID = 32
+MAX_METADATA_PAIRS, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
+
+_TEN_MINUTES_MS = 600_000
+
+CreatableItem = (
+    RealtimeConversationItemSystemMessage
+    | RealtimeConversationItemUserMessage
+    | RealtimeConversationItemAssistantMessage
+    | RealtimeConversationItemFunctionCall
+    | RealtimeConversationItemFunctionCallOutput
+)
+"""The items that a client may create here. MCP's join when the gateway speaks MCP."""
+
+_TURN_DETECTION = "session.audio.input.turn_detection"
+
+CLIENT_RULES = Rules(
+    bounds={
+        f"{_TURN_DETECTION}.threshold": (0.0, 1.0),
+        f"{_TURN_DETECTION}.prefix_padding_ms": (0, _TEN_MINUTES_MS),
+        f"{_TURN_DETECTION}.silence_duration_ms": (0, _TEN_MINUTES_MS),
+        f"{_TURN_DETECTION}.idle_timeout_ms": (5_000, 30_000),
+        "session.audio.output.speed": (0.25, 1.5),
+        "session.max_output_tokens": (1, 4096),
+        "session.truncation.retention_ratio": (0.0, 1.0),
+        "session.truncation.token_limits.post_instructions": (0, None),
+        "response.max_output_tokens": (1, 4096),
+        "audio_end_ms": (0, None),
+        "content_index": (0, None),
+    },
+    lengths={
+        "event_id": MAX_EVENT_ID,
+        "item.id": MAX_ITEM_ID,
+        "item.call_id": MAX_ITEM_ID,
+        "response.input[].id": MAX_ITEM_ID,
+        "response.input[].call_id": MAX_ITEM_ID,
+    },
+    required=frozenset(
+        {
+            "session.tools[].type",
+            "session.tools[].name",
+            "response.tools[].type",
+            "response.tools[].name",
+            "item.content[].type",
+            "response.input[].content[].type",
+        }
+    ),
+    narrowed={
+        # G.711 joins when the gateway speaks it, MCP tools and transcription sessions likewise.
+        "session": RealtimeSessionCreateRequest,
+        "session.audio.input.format": AudioPCM,
+        "session.audio.output.format": AudioPCM,
+        "session.tools[]": RealtimeFunctionTool,
+        "response.audio.output.format": AudioPCM,
+        "response.tools[]": RealtimeFunctionTool,
+        "response.input[]": CreatableItem | ResponseItemReference,
+        "item": CreatableItem,
+    },
+    # Both agents SDKs pass `model_version` through; OpenAI's types do not know it.
+    tolerated=frozenset({f"{_TURN_DETECTION}.model_version"}),
+)
