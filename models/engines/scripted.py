@@ -1,7 +1,7 @@
-"""Engines that do what a script says, with the delays it says, without weights: for tests, load benches and first looks.
+"""Engines that do what a script says, with the delays it says, without weights: for tests, benches and first looks.
 
-They are observable (what was asked, what was cancelled) and deterministic. Time is spent in `sleep`, which tests replace
-by a clock of their own.
+They are observable (what was asked, what was cancelled) and deterministic. Time is spent in `sleep`, which tests
+replace by a clock of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ Sleep = Callable[[float], Awaitable[None]]
 """Waits that many seconds: `asyncio.sleep`, or a test's own."""
 
 SPEECH_LEVEL_DBFS = -45.0
-"""A frame at or above this RMS level counts as speech: below quiet speech, above the noise of a decent room (chosen)."""
+"""A frame at or above this RMS level counts as speech: below quiet speech, above a quiet room's noise (chosen)."""
+
+BENCH_REPLY = " ".join(
+    f"This is sentence number {n} of the load bench's reply." for n in ("one", "two", "three", "four")
+)
+"""The reply of the load bench's stub: 4 sentences of 10 words."""
 
 _FRAME_BYTES = 2 * VAD_FRAME_SAMPLES
 _FULL_SCALE = 32_768.0
