@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WeightFile:
-    """A file of a wheel. `member`: its path in there; `name`: its name in our store; `size_bytes`, `sha256`: of itself."""
+    """A file of a wheel: its path in there (`member`), its name in our store, its own size and hash."""
 
     member: str
     name: str
