@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.outbox import Outbox, OutboxClosed, OutboxOverflow
+
+
+async def test_frames_come_out_in_the_order_they_went_in() -> None:
+    outbox = Outbox()
+    for frame in ("a", "b", "c"):
+        outbox.put(frame, audio_of=None)
+    assert await outbox.next_frame() == "a"
+    assert await outbox.next_frames() == ["b", "c"]
+    assert outbox.waiting_bytes == 0
+
+
+async def test_a_reader_that_waits_gets_the_first_frame() -> None:
+    outbox = Outbox()
+    reading = asyncio.ensure_future(outbox.next_frames())
+    await asyncio.sleep(0)
+    outbox.put("late")
+    assert await reading == ["late"]
+
+
+async def test_discarding_drops_only_that_responses_audio_and_keeps_the_order() -> None:
+    outbox = Outbox()
+    outbox.put("text of 1")
+    outbox.put("audio of 1", audio_of="resp_1")
+    outbox.put("audio of 2", audio_of="resp_2")
+    outbox.put("more audio of 1", audio_of="resp_1")
+    outbox.put("done of 1")
+    outbox.discard_audio("resp_1")
+    outbox.put("audio of 1 from later", audio_of="resp_1")
+    assert await outbox.next_frames() == ["text of 1", "audio of 2", "done of 1", "audio of 1 from later"]
+
+
+async def test_a_reader_wakes_only_for_a_frame_after_everything_was_discarded() -> None:
+    outbox = Outbox()
+    outbox.put("audio", audio_of="resp_1")
+    outbox.discard_audio("resp_1")
+    reading = asyncio.ensure_future(outbox.next_frame())
+    await asyncio.sleep(0)
+    outbox.put("done")
+    assert await reading == "done"
+
+
+async def test_exactly_the_bound_fits() -> None:
+    outbox = Outbox(limit_bytes=10)
+    outbox.put("x" * 9)
+    outbox.put("x")
+    assert outbox.waiting_bytes == 10
+
+
+async def test_one_byte_more_than_the_bound_overflows_for_good_and_frees_the_memory() -> None:
+    outbox = Outbox(limit_bytes=10)
+    outbox.put("x" * 10)
+    with pytest.raises(OutboxOverflow):
+        outbox.put("x")
+    assert outbox.waiting_bytes == 0
+    with pytest.raises(OutboxOverflow):
+        outbox.put("x")
+
+
+async def test_discarded_audio_makes_room_again() -> None:
+    outbox = Outbox(limit_bytes=10)
+    outbox.put("x" * 10, audio_of="resp_1")
+    outbox.discard_audio("resp_1")
+    outbox.put("y" * 10)
+    assert await outbox.next_frames() == ["y" * 10]
+
+
+async def test_bytes_are_counted_as_the_socket_sends_them() -> None:
+    outbox = Outbox()
+    outbox.put("é€")
+    assert outbox.waiting_bytes == 5
+
+
+async def test_a_lone_surrogate_is_sent_as_the_replacement_character() -> None:
+    outbox = Outbox()
+    outbox.put('"a\ud800b 👋"')
+    assert await outbox.next_frame() == '"a\ufffdb 👋"'
+
+
+async def test_a_closed_outbox_gives_what_it_holds_and_then_says_so() -> None:
+    outbox = Outbox()
+    outbox.put("last")
+    outbox.close()
+    outbox.put("too late")
+    assert await outbox.next_frame() == "last"
+    with pytest.raises(OutboxClosed):
+        await outbox.next_frame()
+
+
+async def test_closing_wakes_a_waiting_reader() -> None:
+    outbox = Outbox()
+    reading = asyncio.ensure_future(outbox.next_frame())
+    await asyncio.sleep(0)
+    outbox.close()
+    with pytest.raises(OutboxClosed):
+        await reading
