@@ -70,7 +70,7 @@ class InferenceWorker:
         self._changed = threading.Condition()
         # Guarded by `_changed`:
         self._waiting: list[_Job] = []
-        self._running: set[int] = set()
+        self._running: list[_Job] = []
         self._closed = False
         self._threads = [
             threading.Thread(target=self._serve, name=f"{name}-{index}", daemon=True) for index in range(threads)
@@ -102,9 +102,13 @@ class InferenceWorker:
         with self._changed:
             self._closed = True
             dropped, self._waiting = self._waiting, []
+            running = list(self._running)
             self._changed.notify_all()
         for job in dropped:
             self._delivery.deliver(job.future, error=WorkerClosedError(self._name))
+        for job in running:
+            if job.terminate is not None:
+                job.terminate()
         await asyncio.to_thread(self._join)
 
     def _join(self) -> None:
@@ -153,7 +157,7 @@ class InferenceWorker:
             if job in self._waiting:
                 self._remove(job)
                 return
-            running = job.number in self._running
+            running = job in self._running
         if running and job.terminate is not None:
             job.terminate()
 
@@ -169,7 +173,7 @@ class InferenceWorker:
                         return
                     self._changed.wait()
                 job = heapq.heappop(self._waiting)
-                self._running.add(job.number)
+                self._running.append(job)
             try:
                 result = job.run()
             except BaseException as error:
@@ -178,4 +182,4 @@ class InferenceWorker:
                 self._delivery.deliver(job.future, result=result)
             finally:
                 with self._changed:
-                    self._running.discard(job.number)
+                    self._running.remove(job)

@@ -85,6 +85,10 @@ class MoonshineRecognizer:
         except Exception as error:
             raise EngineError("asr_failed", "The speech recogniser failed on this audio.") from error
 
+    async def aclose(self) -> None:
+        """Close the worker, for all who share it."""
+        await self._worker.aclose()
+
     def warm_up(self) -> None:
         """Decode half a second of faint noise, so that the first user doesn't pay for first-run allocations."""
         noise = np.random.default_rng(0).normal(0.0, 0.01, SPEECH_RATE_HZ // 2).astype(np.float32)

@@ -75,6 +75,10 @@ class PiperSynthesizer:
         except Exception as error:
             raise EngineError("tts_failed", "The speech synthesiser failed on this text.") from error
 
+    async def aclose(self) -> None:
+        """Close the worker, for all who share it."""
+        await self._worker.aclose()
+
     def warm_up(self) -> None:
         """Speak a word, so that the first user doesn't pay for first-run allocations."""
         for part in self._phoneme_parts("Ready."):
