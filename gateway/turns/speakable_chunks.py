@@ -61,7 +61,7 @@ _UNSPACED_SIGNS = frozenset("。！？｡—…、，：；､")
 _CLOSERS = frozenset("\"'”’»)]}*_~`」』）】》〉〕］")
 _OPENERS = "\"'“‘«([{*_~`「『（【《〈〔［¿¡$€£#"
 _NOT_FIRST = _SIGNS | _CLOSERS | frozenset("々ーぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮ・％℃")
-_SILENT_MARKUP = frozenset("*_#`~[]|>")
+_SILENT_MARKUP = frozenset("*_#`~[]|>-+•")
 _CJK = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 
@@ -110,6 +110,7 @@ class SpeakableChunks:
     def _begin_chunk(self) -> None:
         self._at = 0
         self._size = 0  # about how long it is to say, in Latin letters
+        self._size_at_space = 0  # so that white space around what is silent counts once
         self._words = 0
         self._word = ""  # since the last white space or CJK character
         self._in_url = False
@@ -206,7 +207,7 @@ class SpeakableChunks:
         if sign == "/" and self._word.endswith("://"):
             self._in_url = True
         if not (self._in_url or self._span == _Span.LINK_TARGET or sign in _SILENT_MARKUP):
-            self._size += DIGIT_SIZE if sign.isdigit() else CJK_SIZE if _CJK.match(sign) else 1
+            self._size += _size(sign)
         return self._overflow(at, sign)
 
     def _read_space(self, sign: str, end: int) -> int:
@@ -231,7 +232,9 @@ class SpeakableChunks:
                 cut = self._offer(kind, end)
         else:
             return 0
-        self._size += 1
+        if self._size > self._size_at_space:
+            self._size += 1
+            self._size_at_space = self._size
         return cut
 
     def _read_unspaced_boundary(self, sign: str, at: int) -> int:
@@ -318,6 +321,14 @@ class SpeakableChunks:
         self._any = True
         self._text_end = self._base
         return chunk
+
+
+def _size(sign: str) -> int:
+    if sign.isdigit():
+        return DIGIT_SIZE
+    if _CJK.match(sign):
+        return CJK_SIZE
+    return 1 if sign < "\u2190" or sign.isalnum() else 0  # beyond: arrows, symbols, emoji
 
 
 def _boundary_after(word: str) -> _Boundary:
