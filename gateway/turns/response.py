@@ -213,10 +213,11 @@ class Response:
             if self.pump_at(now) > now:
                 return
             chunk = self._waiting.popleft()
-            index = self._spoken_chunks
-            self._spoken_chunks += 1
-            self._speaking = _Speaking(index, chunk, now + self.deadlines.speech)
-            out.append(Synthesize(self.response_id, index, chunk.spoken, first=index == 0))
+            if chunk.spoken:  # the last chunk has none if the reply ends in what no voice can say
+                index = self._spoken_chunks
+                self._spoken_chunks += 1
+                self._speaking = _Speaking(index, chunk, now + self.deadlines.speech)
+                out.append(Synthesize(self.response_id, index, chunk.spoken, first=index == 0))
         if self.phase is Phase.GENERATED and self._speaking is None and not self._waiting:
             self._complete(now, out)
 
