@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import cast
 
 from starlette.applications import Starlette
@@ -14,20 +15,30 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import Route, WebSocketRoute
 
+from gateway.backends.cascade import CascadeBackend
 from gateway.endpoints.errors import http_error, server_error, unknown_socket, upgrade_required
 from gateway.endpoints.guard import Guard
 from gateway.endpoints.health import HealthEndpoints
 from gateway.endpoints.realtime import CASCADE, RealtimeEndpoint, SessionFactory, SessionRequest
 from gateway.endpoints.socket_session import RealtimeSession
 from gateway.event_log import EventLog, EventLogWriter
+from gateway.hearing import Hearing
 from gateway.service import Service
+from gateway.session import Session
 from gateway.settings import Settings
+from gateway.turns.settings import Deadlines
 from models.interfaces import EngineError, EngineInfo, Engines
-from protocol.audio_time import Samples, samples_from_s
+from protocol.audio_time import Samples, samples_from_ms, samples_from_s
+from protocol.ids import random_id
+from protocol.session import SessionProtocol
+from protocol.session_settings import SessionDefaults
 
 logger = logging.getLogger(__name__)
 
 REALTIME_PATH = "/v1/realtime"
+
+DEFAULT_MODEL = "gpt-realtime"
+"""What a session calls its model when the URL named none."""
 
 CLOSE_ENGINES_DEADLINE_S = 0.7
 """How long engines may take to close at a shutdown: what uvicorn's grace leaves of the promised 3 s."""
@@ -129,11 +140,40 @@ class _Composition:
             await asyncio.to_thread(self._event_logs.close)
 
     def open_session(self, request: SessionRequest) -> RealtimeSession:
-        """Return a new session on the cascade, the only backend so far."""
-        raise NotImplementedError
-
-    def _event_log(self, session_id: str) -> EventLog:
-        return self._event_logs.open(session_id) if self._event_logs is not None else EventLog.off()
+        """Return a new session on the cascade, the only backend so far. The endpoint asks once engines are loaded."""
+        settings, engines = self._settings, self._engines
+        assert engines is not None
+        session_id = random_id("sess")
+        now = session_clock()
+        defaults = SessionDefaults(voice=settings.voice)
+        if settings.instructions:
+            defaults = replace(defaults, instructions=settings.instructions)
+        return Session(
+            session_id=session_id,
+            protocol=SessionProtocol(
+                ids=random_id,
+                session_id=session_id,
+                model=request.model or DEFAULT_MODEL,
+                expires_at_s=int(time.time() + settings.session_limit_s),
+                defaults=defaults,
+            ),
+            backend=CascadeBackend(
+                engines,
+                new_id=random_id,
+                now=now,
+                session_key=session_id,
+                deadlines=Deadlines(
+                    transcript=samples_from_s(settings.asr_timeout_s),
+                    first_token=samples_from_s(settings.llm_first_token_timeout_s),
+                    next_token=samples_from_s(settings.llm_next_token_timeout_s),
+                    speech=samples_from_s(settings.tts_timeout_s),
+                ),
+                playout_delay=samples_from_ms(settings.playout_delay_ms),
+            ),
+            hearing=Hearing(engines.vad),
+            now=now,
+            log=self._event_logs.open(session_id) if self._event_logs is not None else EventLog.off(),
+        )
 
 
 def session_clock() -> Callable[[], Samples]:
@@ -143,8 +183,27 @@ def session_clock() -> Callable[[], Samples]:
 
 
 async def load_engines(settings: Settings) -> Engines:
-    """Return the engines of the settings' profile, loaded and warm. Raises EngineError."""
-    raise NotImplementedError
+    """Return the engines of the settings' profile, loaded and warm; missing weights are fetched, shown on the console.
+
+    Raises EngineError.
+    """
+    from models.console_progress import ConsoleProgress
+    from models.loading import load_engines as load
+    from models.weights import WeightsError, WeightsStore
+
+    try:
+        return await load(
+            settings.profile,
+            store=WeightsStore(settings.home),
+            vad=None if settings.vad == "profile" else settings.vad,
+            foreground_base_url=settings.foreground_base_url,
+            foreground_api_key=settings.foreground_api_key,
+            foreground_model=settings.foreground_model,
+            scripted_reply=settings.scripted_reply,
+            progress=ConsoleProgress(),
+        )
+    except WeightsError as error:
+        raise EngineError("weights_missing", str(error)) from error
 
 
 def warm_up(settings: Settings) -> tuple[EngineInfo, ...]:

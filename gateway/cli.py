@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -135,7 +134,9 @@ def _version(_parsed: argparse.Namespace) -> int:
 
 
 def _play(arguments: list[str]) -> int:
-    return cast(int, importlib.import_module("clients.play_wav").main(arguments) or 0)
+    from clients.play_wav import main as play
+
+    return play(arguments)
 
 
 def _print(line: str) -> None:

@@ -7,8 +7,10 @@ import contextlib
 import errno
 import importlib.util
 import logging
+import os
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from types import FrameType
 
@@ -151,10 +153,22 @@ def serve(
         async with asyncio.TaskGroup() as group:
             telling = group.create_task(_stop_unless(server, when_settled))
             await server.serve(sockets)
+            if not telling.done():
+                _leave_loading()
             telling.cancel()
 
     with _signals_already_handled(), asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(serve_and_tell())
+
+
+def _leave_loading() -> None:
+    """End the process although a thread still loads: an ordinary end would wait for it, minutes for a download.
+
+    The weights store throws half-fetched parts away at its next start.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 async def _stop_unless(server: uvicorn.Server, when_settled: Callable[[], Awaitable[bool]]) -> None:

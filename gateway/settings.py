@@ -25,6 +25,7 @@ _WILDCARDS = frozenset({"0.0.0.0", "::"})
 _MASK = "***"
 
 Profile = Literal["embedded", "scripted"]
+VadChoice = Literal["profile", "silero", "scripted"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -68,8 +69,8 @@ class Settings:
         "embedded", "engines: `embedded` runs here from package weights, `scripted` plays fixed lines"
     )
     home: Path | None = _setting(None, "folder for fetched weights; unset: the user's data folder")
-    instructions: str = _setting("", "instructions for sessions whose client sends none")
-    voice: str = _setting("", "voice for clients' names that are not known here; empty: the engine's own")
+    instructions: str = _setting("", "instructions for sessions whose client sends none; empty: to answer briefly")
+    voice: str = _setting("marin", "voice that a session begins with")
     playout_delay_ms: int = _setting(
         150, "delay assumed between sending audio and the user hearing it", at_least=0, at_most=2_000
     )
@@ -83,13 +84,11 @@ class Settings:
         20.0, "longest wait for a reply's first token", at_least=0.1, at_most=600
     )
     llm_next_token_timeout_s: float = _setting(10.0, "longest wait between two tokens", at_least=0.1, at_most=600)
-    llm_total_timeout_s: float = _setting(120.0, "longest time for one reply's text", at_least=0.1, at_most=3_600)
     asr_timeout_s: float = _setting(15.0, "longest time to transcribe one utterance", at_least=0.1, at_most=600)
     tts_timeout_s: float = _setting(15.0, "longest wait for the next piece of speech", at_least=0.1, at_most=600)
 
-    scripted_asr_ms: int = _setting(50, "profile scripted: time to transcribe", at_least=0, at_most=60_000)
-    scripted_llm_ms: int = _setting(50, "profile scripted: time to the first token", at_least=0, at_most=60_000)
-    scripted_tts_ms: int = _setting(50, "profile scripted: time to the first audio", at_least=0, at_most=60_000)
+    vad: VadChoice = _setting("profile", "voice activity detector: the profile's own, or one regardless of it")
+    scripted_reply: str = _setting("", "profile scripted: what the language model always says; empty: what it heard")
 
     def __repr__(self) -> str:
         """Return all settings, secrets masked."""

@@ -29,6 +29,7 @@ class HealthEndpoints:
         body = {
             "status": service.state.value,
             "version": distribution_version(),
+            "pid": os.getpid(),
             "uptime_s": round(service.uptime_s, 1),
             "sessions": {"active": service.sessions_active, "total": service.sessions_total},
             "backends": list(service.backends),

@@ -91,7 +91,7 @@ class Gateway:
     async def idle(self) -> None:
         """Wait until no session is counted as active any more."""
         async with asyncio.timeout(5):
-            while self.service.sessions_active:
+            while self.service.sessions_active:  # noqa: ASYNC110 - the app has no event for it
                 await asyncio.sleep(0.01)
 
 
@@ -124,7 +124,7 @@ def serve() -> Serve:
         server = uvicorn.Server(server_config(app, chosen))
         async with asyncio.TaskGroup() as group:
             group.create_task(server._serve(sockets))  # without uvicorn's signal handlers
-            while not server.started:
+            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
                 await asyncio.sleep(0.005)
             try:
                 yield Gateway(sockets[0].getsockname()[1], service_of(app), sessions)
