@@ -174,7 +174,7 @@ def parse_client_event(frame: str | bytes) -> ClientEvent:
 
 def _loaded(frame: str) -> dict[str, Any]:
     try:
-        raw = json.loads(frame, parse_constant=_no_constant, parse_float=_finite)
+        raw = _DECODER.decode(frame)
         if "\\u" in frame and _SURROGATE.search(frame):
             json.dumps(raw, ensure_ascii=False).encode()  # a lone surrogate could never be sent back
     except RecursionError:
@@ -197,6 +197,9 @@ def _finite(digits: str) -> float:
     if not math.isfinite(number):
         raise ValueError("a number is out of range")
     return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 
 
 def _parsed(raw: dict[str, Any], size: int) -> ClientEvent:

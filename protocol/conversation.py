@@ -54,6 +54,10 @@ class Conversation:
         """Return an item, or None if there is none of that id."""
         return next((item for item in reversed(self._items) if item.id == item_id), None)
 
+    def has_call(self, call_id: str) -> bool:
+        """Whether a function call of that `call_id` is in the conversation."""
+        return any(isinstance(item, FunctionCall) and item.call_id == call_id for item in self._items)
+
     def add(self, item: Item, after: str | None = None) -> str | None:
         """Insert `item` after the item `after` (None: at the end, `root`: first). Return the id before it.
 
@@ -68,10 +72,9 @@ class Conversation:
                 raise errors.unknown_previous_item(after)
         if item.id in self._announced or self.get(item.id) is not None:
             raise errors.duplicate_item(item.id)
-        calls = {other.call_id for other in self._items if isinstance(other, FunctionCall)}
-        if isinstance(item, FunctionCallOutput) and item.call_id not in calls:
+        if isinstance(item, FunctionCallOutput) and not self.has_call(item.call_id):
             raise errors.unknown_call(item.call_id)
-        if isinstance(item, FunctionCall) and item.call_id in calls:
+        if isinstance(item, FunctionCall) and self.has_call(item.call_id):
             raise errors.duplicate_call(item.call_id)
         self._items.insert(index, item)
         return self._items[index - 1].id if index else None

@@ -25,6 +25,7 @@ from protocol.response_parameters import ResponseParameters
 from protocol.server_events import ServerEvents
 from protocol.speech import SpeechPart
 from protocol.usage import response_usage
+from protocol.wire_rules import MAX_ITEM_ID
 
 
 class RunningResponse:
@@ -68,9 +69,17 @@ class RunningResponse:
     def call_started(self, event: FunctionCallStarted) -> list[Output]:
         """Open a function call."""
         place = (self._id, len(self._items), self._events, self._conversation)
-        call = OutputCall(event.item_id, event.call_id, event.name, *place)
+        call = OutputCall(event.item_id, self._call_id(event.call_id), event.name, *place)
         self._items[event.item_id] = call
         return [*call.begin()]
+
+    def _call_id(self, given: str) -> str:
+        """Return the model's id of a call, or a new one where that is empty, taken or too long for clients.
+
+        Language model servers write "call_0" in every reply, or 46 characters; nobody but the client needs the id.
+        """
+        usable = given and len(given) <= MAX_ITEM_ID and not self._conversation.has_call(given)
+        return given if usable else self._events.new_id("call")
 
     def arguments_delta(self, event: FunctionCallArgumentsDelta) -> list[Output]:
         """Return more of a call's arguments."""

@@ -13,11 +13,11 @@ class ServerEvents:
     """Builds the server events of one session; every one gets its own `event_id` (RB-01)."""
 
     def __init__(self, ids: IdSource) -> None:
-        self._ids = ids
+        self.new_id = ids
 
     def __call__(self, kind: str, /, *, audio_of: str | None = None, **fields: Any) -> ServerEvent:
         """Return the server event of type `kind` with `fields`."""
-        return ServerEvent({"type": kind, "event_id": self._ids("event"), **fields}, audio_of)
+        return ServerEvent({"type": kind, "event_id": self.new_id("event"), **fields}, audio_of)
 
     def error(self, error: ProtocolError) -> ServerEvent:
         """Return the `error` event for `error`."""

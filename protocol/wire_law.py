@@ -61,16 +61,16 @@ def _client_problems(payload: dict[str, Any]) -> Iterator[str]:
         yield "usage.input_token_details needs text_tokens and audio_tokens"
 
 
-def _nulls(value: object, path: str) -> Iterator[str]:
-    """Yield every null: agents-js wants absent keys left out."""
-    if value is None and "." in path:
+def _nulls(value: object, path: str, *, top: bool = True) -> Iterator[str]:
+    """Yield every null inside `value`: agents-js wants absent keys left out. At the `top` null is the whole's."""
+    if value is None and not top:
         yield f"{path} is null; leave the key out"
     elif isinstance(value, dict):
         for key, element in value.items():
-            yield from _nulls(element, f"{path}.{key}")
+            yield from _nulls(element, f"{path}.{key}", top=False)
     elif isinstance(value, list):
         for index, element in enumerate(value):
-            yield from _nulls(element, f"{path}[{index}]")
+            yield from _nulls(element, f"{path}[{index}]", top=False)
 
 
 def _audio_problems(delta: str) -> Iterator[str]:
@@ -110,16 +110,19 @@ def _session_problems(session: dict[str, Any]) -> Iterator[str]:
     for key in ("id", "object", "model", "expires_at", "output_modalities", "audio", "tools", "tool_choice"):
         if session.get(key) is None:
             yield f"session needs {key}"
-    if session.get("noise_reduction") == {}:
-        yield "session.noise_reduction is empty; send null"
-    for side, keys in (("input", ("transcription", "turn_detection")), ("output", ())):
-        part = (session.get("audio") or {}).get(side) or {}
-        for key in keys:
-            yield from _nulls(part.get(key), key)
-        if not isinstance(part.get("format"), dict):
+    audio = session.get("audio") or {}
+    for side in ("input", "output"):
+        if not (audio.get(side) or {}).get("format"):
             yield f"session.audio.{side} needs format"
-        if isinstance(part.get("voice"), dict):
-            yield "session.audio.output.voice is an object"
+    audio_input = audio.get("input") or {}
+    for key in ("transcription", "noise_reduction", "turn_detection"):
+        if key not in audio_input:
+            yield f"session.audio.input needs {key}, null where it is off"
+        elif audio_input[key] == {}:
+            yield f"session.audio.input.{key} is empty; send null"
+        yield from _nulls(audio_input.get(key), f"session.audio.input.{key}")
+    if isinstance((audio.get("output") or {}).get("voice"), dict):
+        yield "session.audio.output.voice is an object"
 
 
 def _response_problems(response: dict[str, Any]) -> Iterator[str]:

@@ -27,6 +27,9 @@ MAX_NESTING = 64
 
 MAX_EVENT_ID = 512
 MAX_ITEM_ID = 32
+MAX_TEXT = 256 * 1024
+"""Most characters of one text (chosen): more than any context holds, and its echo fits into a frame."""
+
 MAX_METADATA_PAIRS, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
 
 _TEN_MINUTES_MS = 600_000
@@ -62,6 +65,13 @@ CLIENT_RULES = Rules(
         "item.call_id": MAX_ITEM_ID,
         "response.input[].id": MAX_ITEM_ID,
         "response.input[].call_id": MAX_ITEM_ID,
+        **{
+            f"{item}.{text}": MAX_TEXT
+            for item in ("item", "response.input[]")
+            for text in ("content[].text", "content[].transcript", "output", "arguments")
+        },
+        "session.instructions": MAX_TEXT,
+        "response.instructions": MAX_TEXT,
     },
     required=frozenset(
         {

@@ -1,0 +1,137 @@
+"""A session to talk to, which checks every event that it sends against the wire law."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from protocol.backend_events import (
+    BackendEvent,
+    EndStatus,
+    InputCommitted,
+    InputTranscriptCompleted,
+    OutputAudio,
+    OutputItemEnded,
+    OutputSpoken,
+    OutputTextDelta,
+    ResponseEnded,
+    ResponseStarted,
+)
+from protocol.client_events import parse_client_event
+from protocol.errors import ProtocolError
+from protocol.ids import CountingIds
+from protocol.outputs import Output, ServerEvent, ToBackend
+from protocol.session import SessionProtocol
+from protocol.session_settings import SessionDefaults
+from protocol.wire_law import violations
+
+Payload = dict[str, Any]
+
+
+class Talk:
+    """One session. `outputs` holds everything so far; what a call returns are its server events."""
+
+    def __init__(self, defaults: SessionDefaults | None = None) -> None:
+        self.session = SessionProtocol(
+            ids=CountingIds(),
+            session_id="sess_1",
+            model="gpt-realtime",
+            expires_at_s=3600,
+            defaults=defaults or SessionDefaults(),
+        )
+        self.outputs: list[Output] = []
+
+    def _taken(self, outputs: list[Output]) -> list[Payload]:
+        self.outputs += outputs
+        payloads = [output.payload for output in outputs if isinstance(output, ServerEvent)]
+        for payload in payloads:
+            assert violations(payload) == [], payload
+        return payloads
+
+    def open(self) -> list[Payload]:
+        return self._taken(self.session.open())
+
+    def frame(self, frame: str | bytes) -> list[Payload]:
+        """Send a raw frame."""
+        try:
+            event = parse_client_event(frame)
+        except ProtocolError as error:
+            return self._taken(self.session.refuse(error))
+        return self._taken(self.session.receive(event))
+
+    def send(self, kind: str, **fields: Any) -> list[Payload]:
+        """Send a client event."""
+        return self.frame(json.dumps({"type": kind, **fields}))
+
+    def refused(self, kind: str, **fields: Any) -> Payload:
+        """Send a client event that must be answered with one error and no command; return the error."""
+        before = len(self.outputs)
+        (event,) = self.send(kind, event_id="evt_bad", **fields)
+        assert event["type"] == "error"
+        assert event["error"]["event_id"] == "evt_bad"
+        assert event["error"]["type"] == "invalid_request_error"
+        assert len(self.outputs) == before + 1
+        error: Payload = event["error"]
+        return error
+
+    def update(self, **session: Any) -> list[Payload]:
+        return self.send("session.update", session={"type": "realtime", **session})
+
+    def append(self, pcm: bytes) -> list[Payload]:
+        return self.send("input_audio_buffer.append", audio=base64.b64encode(pcm).decode())
+
+    def user_types(self, text: str, **fields: Any) -> list[Payload]:
+        content = [{"type": "input_text", "text": text}]
+        return self.send("conversation.item.create", item={"type": "message", "role": "user", "content": content, **fields})
+
+    def backend(self, *events: BackendEvent) -> list[Payload]:
+        return [payload for event in events for payload in self._taken(self.session.receive_backend(event))]
+
+    def user_says(self, item_id: str, text: str, start: int = 0, end: int = 24_000) -> list[Payload]:
+        return self.backend(InputCommitted(item_id, start, end), InputTranscriptCompleted(item_id, text, end - start))
+
+    def agent_says(self, response_id: str, item_id: str, *chunks: tuple[str, int]) -> list[Payload]:
+        """Run a whole spoken response; a chunk is its text and its samples."""
+        events: list[BackendEvent] = [ResponseStarted(response_id)]
+        text_end = audio_end = 0
+        for text, samples in chunks:
+            text_end, audio_end = text_end + len(text), audio_end + samples
+            events += [
+                OutputTextDelta(response_id, item_id, text),
+                OutputAudio(response_id, item_id, bytes(2 * samples)),
+                OutputSpoken(response_id, item_id, text_end, audio_end),
+            ]
+        events += [OutputItemEnded(response_id, item_id), ResponseEnded(response_id, EndStatus.COMPLETED)]
+        return self.backend(*events)
+
+    def retrieved(self, item_id: str) -> Payload:
+        (event,) = self.send("conversation.item.retrieve", item_id=item_id)
+        assert event["type"] == "conversation.item.retrieved"
+        item: Payload = event["item"]
+        return item
+
+    def commands(self, kind: type) -> list[Any]:
+        """Return the commands of one kind that the backend was given."""
+        return [out.command for out in self.outputs if isinstance(out, ToBackend) and isinstance(out.command, kind)]
+
+    def sent(self, kind: str) -> list[Payload]:
+        """Return the server events of one type so far."""
+        return [out.payload for out in self.outputs if isinstance(out, ServerEvent) and out.payload["type"] == kind]
+
+
+@pytest.fixture
+def talk() -> Talk:
+    """An open session."""
+    talk = Talk()
+    talk.open()
+    return talk
+
+
+@pytest.fixture
+def new_talk() -> Callable[..., Talk]:
+    """Make sessions that are not open yet."""
+    return Talk
