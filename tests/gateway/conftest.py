@@ -107,10 +107,10 @@ Serve = Callable[..., AbstractAsyncContextManager[Gateway]]
 
 @pytest.fixture
 def serve() -> Serve:
-    """Serve a gateway with the given settings for as long as the `async with` runs."""
+    """Serve a gateway with the given settings inside `async with`; `whole`: with sessions of its own."""
 
     @asynccontextmanager
-    async def serving(**settings: Any) -> AsyncIterator[Gateway]:
+    async def serving(*, whole: bool = False, **settings: Any) -> AsyncIterator[Gateway]:
         sessions: list[ScriptedSession] = []
 
         def open_session(request: SessionRequest) -> ScriptedSession:
@@ -119,7 +119,7 @@ def serve() -> Serve:
             return session
 
         chosen = Settings(**{"host": ("127.0.0.1",), "port": 0, **settings})
-        app = create_app(chosen, no_engines(), open_session=open_session)
+        app = create_app(chosen) if whole else create_app(chosen, no_engines(), open_session=open_session)
         sockets = open_sockets(chosen.host, chosen.port)
         server = uvicorn.Server(server_config(app, chosen))
         async with asyncio.TaskGroup() as group:
@@ -127,6 +127,7 @@ def serve() -> Serve:
             while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
                 await asyncio.sleep(0.005)
             try:
+                await service_of(app).settled.wait()
                 yield Gateway(sockets[0].getsockname()[1], service_of(app), sessions)
             finally:
                 server.should_exit = True

@@ -37,10 +37,6 @@ def test_plain_http_at_the_sockets_path_is_told_to_upgrade() -> None:
     assert response.headers["upgrade"] == "websocket"
 
 
-async def loaded(_settings: Settings) -> Engines:
-    return no_engines()
-
-
 def test_engines_that_are_not_given_are_loaded_and_closed_at_the_end() -> None:
     closings: list[str] = []
 

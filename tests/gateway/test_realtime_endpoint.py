@@ -6,6 +6,7 @@ import logging
 import socket
 import struct
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -235,6 +236,32 @@ async def test_a_client_that_vanishes_in_mid_reply_is_cleaned_up_at_once(
             await gateway.idle()
             gateway.sessions.pop()  # so that round n's client is session n
     assert caplog.text == ""
+
+
+async def test_a_real_session_keeps_the_clients_words_and_records_none_of_them(serve: Serve, tmp_path: Path) -> None:
+    settings = {"profile": "scripted", "event_log": tmp_path, "voice": "cedar", "instructions": "Be kind."}
+    async with serve(whole=True, **settings) as gateway:
+        async with connect(gateway.url("?model=gpt-realtime-2.1")) as client:
+            session = (await event(client))["session"]
+            await client.send(
+                json.dumps({"type": "session.update", "session": {"type": "realtime", "instructions": "secret"}})
+            )
+            assert (await event(client))["session"]["instructions"] == "secret"
+        await gateway.idle()
+    assert session["model"] == "gpt-realtime-2.1"
+    assert session["audio"]["output"]["voice"] == "cedar"
+    assert session["instructions"] == "Be kind."
+    recorded = (tmp_path / f"{session['id']}.jsonl").read_text(encoding="utf-8")
+    assert "session.updated" in recorded
+    assert "secret" not in recorded
+
+
+async def test_a_real_session_that_expires_is_told_so(serve: Serve) -> None:
+    async with serve(whole=True, profile="scripted", session_limit_s=0.05) as gateway:
+        async with connect(gateway.url()) as client:
+            assert (await event(client))["type"] == "session.created"
+            assert (await event(client))["error"]["code"] == "session_expired"
+            assert (await closed(client))[0] == 1001
 
 
 async def upgraded(port: int) -> socket.socket:
