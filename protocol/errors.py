@@ -297,6 +297,11 @@ def refused_by_backend(refusal: CommandRefused, active_response_id: str | None) 
     return error
 
 
+def session_expired(limit_min: int = 60) -> ProtocolError:
+    """Return the error that precedes the close of a session at its longest duration (protocol: close code 1001)."""
+    return ProtocolError("session_expired", f"Your session hit the maximum duration of {limit_min} minutes.")
+
+
 def _input_too_short(refusal: CommandRefused, _active: str | None) -> ProtocolError:
     return ProtocolError(
         "input_audio_buffer_commit_empty",
