@@ -43,8 +43,8 @@ async def load_engines(
     """Return the engines of `profile`, loaded and warm; missing weights are fetched into `store` first.
 
     `foreground_*` put an OpenAI-compatible server in the place of the profile's language model. `vad` overrules the
-    profile's: the load bench runs real VAD with everything else scripted. `scripted_reply` is what the scripted language
-    model always says, instead of repeating the user. `progress` is called from another thread.
+    profile's: the load bench runs real VAD with everything else scripted. `scripted_reply` is what the scripted
+    language model always says, instead of repeating the user. `progress` is called from another thread.
 
     Raises WeightsError when weights can't be had, ValueError for a base URL that is none.
     """
@@ -66,6 +66,7 @@ async def load_engines(
             EngineInfo("foreground", "scripted"),
         )
     loaded = await _all_or_none(
+        worker,
         _load_silero(store) if silero else _ready(ScriptedVad(), EngineInfo("vad", "scripted")),
         _load_moonshine(store, worker) if worker else _ready(ScriptedRecognizer(), EngineInfo("asr", "scripted")),
         chat,
@@ -75,8 +76,10 @@ async def load_engines(
     return Engines(vad_engine, asr, chat_engine, tts, (vad_info, asr_info, chat_info, tts_info))
 
 
-async def _all_or_none(*loaders: Awaitable[tuple[Any, EngineInfo]]) -> list[tuple[Any, EngineInfo]]:
-    """Return what all `loaders` load; when one fails, close the others' and raise its error."""
+async def _all_or_none(
+    worker: InferenceWorker | None, *loaders: Awaitable[tuple[Any, EngineInfo]]
+) -> list[tuple[Any, EngineInfo]]:
+    """Return what all `loaders` load; when one fails, close the others' engines and the worker, and raise its error."""
     results = await asyncio.gather(*loaders, return_exceptions=True)
     failures = [result for result in results if isinstance(result, BaseException)]
     loaded = [result for result in results if not isinstance(result, BaseException)]
@@ -85,6 +88,8 @@ async def _all_or_none(*loaders: Awaitable[tuple[Any, EngineInfo]]) -> list[tupl
             close: Callable[[], Awaitable[None]] | None = getattr(engine, "aclose", None)
             if close is not None:
                 await close()
+        if worker is not None:
+            await worker.aclose()
         raise failures[0]
     return loaded
 

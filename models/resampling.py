@@ -32,7 +32,7 @@ _KAISER_BETA = 6.76
 
 _BLOCK_IN = 48
 _BLOCK_OUT = 32
-"""One matrix product turns 48 samples at 24 kHz into 32 at 16 kHz; 16 blocks are one VAD frame."""
+"""48 samples at 24 kHz become 32 at 16 kHz; 16 such blocks are one VAD frame."""
 
 _COEFFICIENT_BITS = 20
 """Coefficients are integers of this scale. Products of 16 and 20 bits, summed over 119 taps, stay below 2⁵³, so float64
@@ -40,22 +40,24 @@ sums are exact in any order, and the output is the same to the bit whatever the 
 
 _PAST = _HALF_TAPS // 2
 _WINDOW = _PAST + _BLOCK_IN + LOOKAHEAD_SAMPLES
+_SPAN = -(-_WINDOW // _BLOCK_IN)
+"""Blocks of input, counted from the window's start, that one block of output draws on."""
+
 _PCM_SCALE = 32_768.0
 
 
 def _polyphase_matrix() -> NDArray[np.float64]:
-    """Return the filter as float64 [`_WINDOW`, `_BLOCK_OUT`] of integers: inputs of one block → outputs of one block.
+    """Return the filter as float64 [48, 3 · 32] of integers: what a block of input adds to each of 3 blocks of output.
 
-    Input row i is sample i − `_PAST` of the block at 24 kHz; output column n sits at input time 1.5 n.
+    As a filter it is [3 · 48, 32]: input row i is sample i − `_PAST` of a block, output n sits at input time 1.5 n.
     """
     taps = np.arange(-_HALF_TAPS, _HALF_TAPS + 1)
     prototype = np.sinc(2 * _CUTOFF_HZ / 48_000 * taps) * np.kaiser(taps.size, _KAISER_BETA)
-    offset_48k = 3 * np.arange(_BLOCK_OUT)[None, :] - 2 * (np.arange(_WINDOW)[:, None] - _PAST)
-    inside = np.abs(offset_48k) <= _HALF_TAPS
-    matrix = np.where(inside, prototype[np.clip(offset_48k + _HALF_TAPS, 0, taps.size - 1)], 0.0)
+    distance_48k = 3 * np.arange(_BLOCK_OUT)[None, :] - 2 * (np.arange(_SPAN * _BLOCK_IN)[:, None] - _PAST)
+    inside = np.abs(distance_48k) <= _HALF_TAPS
+    matrix = np.where(inside, prototype[np.clip(distance_48k + _HALF_TAPS, 0, taps.size - 1)], 0.0)
     matrix /= matrix.sum(axis=0)  # each phase passes DC with gain 1
-    rounded: NDArray[np.float64] = np.round(matrix * 2**_COEFFICIENT_BITS)
-    return rounded
+    return np.hstack(np.split(np.round(matrix * 2**_COEFFICIENT_BITS), _SPAN))
 
 
 _MATRIX = _polyphase_matrix()
@@ -72,18 +74,24 @@ class SpeechDownsampler:
     __slots__ = ("_buffer",)
 
     def __init__(self) -> None:
-        self._buffer: NDArray[np.float64] = np.zeros(_PAST)
+        self._buffer: NDArray[np.int16] = np.zeros(_PAST, np.int16)
 
     def feed(self, pcm: bytes) -> NDArray[np.float32]:
         """Return the output (float32 [samples], −1…1) that `pcm` (PCM16, whole samples, any number) completes."""
-        self._buffer = np.concatenate((self._buffer, np.frombuffer(pcm, "<i2").astype(np.float64)))
-        blocks = (self._buffer.size - _WINDOW) // _BLOCK_IN + 1
-        if blocks <= 0:
+        buffer = np.concatenate((self._buffer, np.frombuffer(pcm, "<i2")))
+        blocks = max(0, (buffer.size - _WINDOW) // _BLOCK_IN + 1)
+        self._buffer = buffer[blocks * _BLOCK_IN :].copy()
+        if blocks == 0:
             return np.empty(0, np.float32)
-        windows = np.lib.stride_tricks.sliding_window_view(self._buffer, _WINDOW)[: blocks * _BLOCK_IN : _BLOCK_IN]
-        output = (windows @ _MATRIX).ravel() * _OUTPUT_SCALE
-        self._buffer = self._buffer[blocks * _BLOCK_IN :].copy()
-        speech: NDArray[np.float32] = output.astype(np.float32)
+        padded = np.zeros((blocks + _SPAN - 1, _BLOCK_IN))  # beyond the window's end the filter is zero
+        used = min(buffer.size, padded.size)
+        padded.reshape(-1)[:used] = buffer[:used]
+        shares = padded @ _MATRIX
+        output = shares[:blocks, :_BLOCK_OUT].copy()
+        for part in range(1, _SPAN):
+            output += shares[part : part + blocks, part * _BLOCK_OUT : (part + 1) * _BLOCK_OUT]
+        output *= _OUTPUT_SCALE
+        speech: NDArray[np.float32] = output.astype(np.float32).reshape(-1)
         return speech
 
 
