@@ -1,0 +1,162 @@
+"""conversation.item.create, delete, retrieve (RB-25, RB-32)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+PNG = "data:image/png;base64,AAAA"
+
+
+def message(role: str, *content: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": list(content), **fields}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": words}
+
+
+def call(call_id: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "function_call", "name": "f", "arguments": "{}", "call_id": call_id, **fields}
+
+
+def output(call_id: str, value: str = "7") -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": value}
+
+
+def order(talk: Any) -> list[str]:
+    return [item.id for item in talk.session.conversation.items]
+
+
+def test_a_created_item_is_added_and_done_with_its_predecessor(talk: Any) -> None:
+    added, done = talk.user_types("hello")
+    assert (added["type"], done["type"]) == ("conversation.item.added", "conversation.item.done")
+    assert added["previous_item_id"] is None
+    assert added["item"] == done["item"]
+    assert added["item"] == {
+        "id": "item_1",
+        "object": "realtime.item",
+        "type": "message",
+        "status": "completed",
+        "role": "user",
+        "content": [{"type": "input_text", "text": "hello"}],
+    }
+    added, done = talk.user_types("again")
+    assert added["previous_item_id"] == done["previous_item_id"] == "item_1"
+
+
+@pytest.mark.parametrize(
+    ("after", "expected", "previous"),
+    [
+        (None, ["a", "b", "new"], "b"),
+        ("root", ["new", "a", "b"], None),
+        ("a", ["a", "new", "b"], "a"),
+        ("b", ["a", "b", "new"], "b"),
+    ],
+)
+def test_an_item_goes_where_the_client_wants_it(talk: Any, after: str | None, expected: Any, previous: Any) -> None:
+    for item_id in ("a", "b"):
+        talk.user_types("x", id=item_id)
+    item = message("user", text("x"), id="new")
+    added, _ = talk.send("conversation.item.create", item=item, previous_item_id=after)
+    assert added["previous_item_id"] == previous
+    assert order(talk) == expected
+
+
+def test_an_unknown_predecessor_or_a_taken_id_adds_nothing(talk: Any) -> None:
+    talk.user_types("x", id="a")
+    item = message("user", text("x"), id="new")
+    error = talk.refused("conversation.item.create", item=item, previous_item_id="nope")
+    assert (error["code"], error["param"]) == ("item_create_invalid_previous_item_id", "previous_item_id")
+    error = talk.refused("conversation.item.create", item={**item, "id": "a"})
+    assert (error["code"], error["param"]) == ("item_create_duplicate_item_id", "item.id")
+    error = talk.refused("conversation.item.create", item={**item, "id": ""})
+    assert error["param"] == "item.id"
+    assert order(talk) == ["a"]
+
+
+def test_a_client_id_of_32_characters_is_kept(talk: Any) -> None:
+    talk.user_types("x", id="i" * 32)
+    assert order(talk) == ["i" * 32]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        message("system", text("be brief")),
+        message("user", text("look"), {"type": "input_image", "image_url": PNG, "detail": "low"}),
+        message("user", {"type": "input_image", "image_url": PNG}),
+        message("user", {"type": "input_audio", "transcript": "spoken before"}),
+        message("assistant", {"type": "output_text", "text": "hi"}),
+        message("user"),
+        call("call_x"),
+    ],
+)
+def test_an_item_is_shown_as_the_client_wrote_it(talk: Any, item: dict[str, Any]) -> None:
+    added, _ = talk.send("conversation.item.create", item={**item, "id": "mine"})
+    assert added["item"] == {**item, "id": "mine", "object": "realtime.item", "status": "completed"}
+    assert talk.retrieved("mine") == added["item"]
+
+
+def test_a_large_image_is_left_out_of_the_frames(talk: Any) -> None:
+    image = {"type": "input_image", "image_url": PNG + "A" * 1_000_000}
+    added, _ = talk.send("conversation.item.create", item=message("user", image))
+    assert added["item"]["content"] == [{"type": "input_image"}]
+
+
+@pytest.mark.parametrize(
+    ("item", "code", "param"),
+    [
+        (message("user", {"type": "input_text"}), "missing_required_parameter", "item.content[0].text"),
+        (message("assistant", {"type": "output_audio", "transcript": "x"}), "missing_required_parameter", "item.content[0].text"),
+        (message("user", text("a"), {"type": "input_audio", "audio": "AAAA"}), "invalid_value", "item.content[1].transcript"),
+        (message("user", {"type": "input_image"}), "missing_required_parameter", "item.content[0].image_url"),
+        (message("user", {"type": "input_image", "image_url": "http://10.0.0.1/"}), "invalid_value", "item.content[0].image_url"),
+    ],
+)  # fmt: skip
+def test_content_that_cannot_be_used_is_refused(talk: Any, item: dict[str, Any], code: str, param: str) -> None:
+    error = talk.refused("conversation.item.create", item=item)
+    assert (error["code"], error["param"]) == (code, param)
+    assert order(talk) == []
+
+
+def test_a_tool_result_for_a_call_that_never_happened_is_refused(talk: Any) -> None:
+    error = talk.refused("conversation.item.create", item=output("call_does_not_exist", "42"))
+    assert error["code"] == "invalid_tool_call_id"
+    assert order(talk) == []
+    talk.send("conversation.item.create", item=call("call_1"))
+    assert len(talk.send("conversation.item.create", item=output("call_1"))) == 2
+
+
+def test_a_call_id_is_made_where_there_is_none_and_taken_only_once(talk: Any) -> None:
+    added, _ = talk.send("conversation.item.create", item={"type": "function_call", "name": "f", "arguments": ""})
+    assert added["item"]["call_id"] == "call_1"
+    assert talk.refused("conversation.item.create", item=call("call_1"))["param"] == "item.call_id"
+
+
+def test_unicode_in_a_tool_result_arrives_unharmed(talk: Any) -> None:
+    value = json.dumps({"名前": "山田", "град": "Київ", "e": "🫖"}, ensure_ascii=False)
+    talk.send("conversation.item.create", item=call("call_1"))
+    added, _ = talk.send("conversation.item.create", item=output("call_1", value))
+    assert added["item"]["output"] == value
+    assert talk.retrieved(added["item"]["id"])["output"] == value
+
+
+def test_a_deleted_item_is_gone(talk: Any) -> None:
+    talk.user_types("x", id="a")
+    talk.user_types("y", id="b")
+    (deleted,) = talk.send("conversation.item.delete", item_id="a")
+    assert (deleted["type"], deleted["item_id"]) == ("conversation.item.deleted", "a")
+    assert order(talk) == ["b"]
+    talk.user_types("x", id="a")
+    assert order(talk) == ["b", "a"]
+
+
+def test_an_unknown_item_is_named_in_the_error(talk: Any) -> None:
+    error = talk.refused("conversation.item.delete", item_id="yo")
+    assert error["code"] == "item_delete_invalid_item_id"
+    assert error["message"] == "Error deleting item: the item with id 'yo' does not exist."
+    assert error["param"] is None
+    assert talk.refused("conversation.item.retrieve", item_id="yo")["code"] == "item_retrieve_invalid_item_id"
