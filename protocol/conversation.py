@@ -35,11 +35,6 @@ class Conversation:
         return tuple(self._items)
 
     @property
-    def last_item_id(self) -> str | None:
-        """The id that the next item follows."""
-        return self._items[-1].id if self._items else None
-
-    @property
     def has_agent_audio(self) -> bool:
         """Whether an item holds speech of the agent."""
         return any(isinstance(item, Message) and item.speech and item.speech.audio_sent for item in self._items)

@@ -11,9 +11,9 @@ Rules, each for a reason seen in the field:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, assert_never
 
-from protocol.items import FunctionCall, FunctionCallOutput, HeardPart, ImagePart, Item, Message, TextPart
+from protocol.items import FunctionCall, FunctionCallOutput, HeardPart, ImagePart, Item, Message, Part, TextPart
 from protocol.speech import SpeechPart
 
 CUT_OFF_MARK = " —"
@@ -72,36 +72,30 @@ def _add_message(messages: list[ChatMessage], item: Message) -> None:
 
 def _content(item: Message) -> str | list[dict[str, Any]]:
     """Return a message's text, or its parts if it holds an image."""
-    texts = (_text(part) for part in item.parts)
-    if not any(isinstance(part, ImagePart) for part in item.parts):
-        return "\n".join(text for text in texts if text)
-    return [_image(part) if isinstance(part, ImagePart) else _text_part(_text(part)) for part in _told(item.parts)]
+    parts = [part for part in map(_chat_part, item.parts) if part.get("text") != ""]
+    if any(part["type"] == "image_url" for part in parts):
+        return parts
+    return "\n".join(part["text"] for part in parts)
 
 
-def _told(parts: Iterable[Any]) -> list[Any]:
-    return [part for part in parts if isinstance(part, ImagePart) or _text(part)]
-
-
-def _text(part: TextPart | ImagePart | HeardPart | SpeechPart) -> str:
+def _chat_part(part: Part) -> dict[str, Any]:
     match part:
-        case TextPart(text=text):
-            return text
-        case HeardPart(transcript=transcript):
-            return transcript or ""
+        case TextPart():
+            return _text_part(part.text)
+        case HeardPart():
+            return _text_part(part.transcript or "")
         case SpeechPart():
             heard = part.heard_text()
-            return f"{heard}{CUT_OFF_MARK}" if heard and part.cut_short else heard
+            return _text_part(f"{heard}{CUT_OFF_MARK}" if heard and part.cut_short else heard)
+        case ImagePart():
+            detail = {"detail": part.detail} if part.detail else {}
+            return {"type": "image_url", "image_url": {"url": part.image_url, **detail}}
         case _:
-            return ""
+            assert_never(part)
 
 
 def _text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-def _image(part: ImagePart) -> dict[str, Any]:
-    detail = {"detail": part.detail} if part.detail else {}
-    return {"type": "image_url", "image_url": {"url": part.image_url, **detail}}
 
 
 def _joined(one: str | list[dict[str, Any]], other: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:

@@ -137,11 +137,9 @@ class RunningResponse:
 
 def _status_details(event: ResponseEnded) -> dict[str, Any] | None:
     """Return why a response ended early; strict clients accept no other reasons than OpenAI's four."""
-    details: dict[str, Any] = {"type": event.status.value}
     if event.status is EndStatus.COMPLETED:
         return None
     if event.fault is not None:
-        return {**details, "error": {"type": "server_error", "code": event.fault.code, "message": event.fault.message}}
-    if event.reason is not None:
-        details["reason"] = event.reason.value
-    return details
+        error = {"type": "server_error", "code": event.fault.code, "message": event.fault.message}
+        return {"type": event.status.value, "error": error}
+    return {"type": event.status.value, **({"reason": event.reason.value} if event.reason else {})}

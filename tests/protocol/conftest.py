@@ -86,7 +86,9 @@ class Talk:
 
     def user_types(self, text: str, **fields: Any) -> list[Payload]:
         content = [{"type": "input_text", "text": text}]
-        return self.send("conversation.item.create", item={"type": "message", "role": "user", "content": content, **fields})
+        return self.send(
+            "conversation.item.create", item={"type": "message", "role": "user", "content": content, **fields}
+        )
 
     def backend(self, *events: BackendEvent) -> list[Payload]:
         return [payload for event in events for payload in self._taken(self.session.receive_backend(event))]

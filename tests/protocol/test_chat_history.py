@@ -83,7 +83,9 @@ def test_a_text_reply_is_whole() -> None:
 
 
 def test_images_are_parts_beside_the_text() -> None:
-    look = Message("i", "user", [TextPart("input_text", "look"), HeardPart(None), ImagePart(PNG, "low"), ImagePart(PNG)])
+    look = Message(
+        "i", "user", [TextPart("input_text", "look"), HeardPart(None), ImagePart(PNG, "low"), ImagePart(PNG)]
+    )
     image = {"type": "image_url", "image_url": {"url": PNG}}
     low = {"type": "image_url", "image_url": {"url": PNG, "detail": "low"}}
     (message,) = chat_messages("", [typed("here"), look, typed("well?")])
@@ -157,10 +159,16 @@ def test_a_result_is_told_character_for_character() -> None:
 
 def test_tools_get_the_nested_shape() -> None:
     parameters = {"type": "object", "properties": {"city": {"type": "string"}}}
-    flat = [{"type": "function", "name": "w", "description": "d", "parameters": parameters}, {"type": "function", "name": "t"}]
+    flat = [
+        {"type": "function", "name": "w", "description": "d", "parameters": parameters},
+        {"type": "function", "name": "t"},
+    ]
     assert chat_tools(flat) == (
         {"type": "function", "function": {"name": "w", "description": "d", "parameters": parameters}},
-        {"type": "function", "function": {"name": "t", "description": "", "parameters": {"type": "object", "properties": {}}}},
+        {
+            "type": "function",
+            "function": {"name": "t", "description": "", "parameters": {"type": "object", "properties": {}}},
+        },
     )
 
 

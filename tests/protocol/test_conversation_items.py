@@ -110,12 +110,24 @@ def test_a_large_image_is_left_out_of_the_frames(talk: Any) -> None:
     ("item", "code", "param"),
     [
         (message("user", {"type": "input_text"}), "missing_required_parameter", "item.content[0].text"),
-        (message("assistant", {"type": "output_audio", "transcript": "x"}), "missing_required_parameter", "item.content[0].text"),
-        (message("user", text("a"), {"type": "input_audio", "audio": "AAAA"}), "invalid_value", "item.content[1].transcript"),
+        (
+            message("assistant", {"type": "output_audio", "transcript": "x"}),
+            "missing_required_parameter",
+            "item.content[0].text",
+        ),
+        (
+            message("user", text("a"), {"type": "input_audio", "audio": "AAAA"}),
+            "invalid_value",
+            "item.content[1].transcript",
+        ),
         (message("user", {"type": "input_image"}), "missing_required_parameter", "item.content[0].image_url"),
-        (message("user", {"type": "input_image", "image_url": "http://10.0.0.1/"}), "invalid_value", "item.content[0].image_url"),
+        (
+            message("user", {"type": "input_image", "image_url": "http://10.0.0.1/"}),
+            "invalid_value",
+            "item.content[0].image_url",
+        ),
     ],
-)  # fmt: skip
+)
 def test_content_that_cannot_be_used_is_refused(talk: Any, item: dict[str, Any], code: str, param: str) -> None:
     error = talk.refused("conversation.item.create", item=item)
     assert (error["code"], error["param"]) == (code, param)

@@ -89,7 +89,9 @@ def test_a_spoken_response_has_openais_order(talk: Any) -> None:
     assert done["response"]["output"] == [item]
     assert (done["response"]["status"], done["response"]["status_details"]) == ("completed", None)
     assert limits["rate_limits"] == []
-    assert {(e["item_id"], e["output_index"], e["content_index"]) for e in events if "content_index" in e} == {("a", 0, 0)}
+    assert {(e["item_id"], e["output_index"], e["content_index"]) for e in events if "content_index" in e} == {
+        ("a", 0, 0)
+    }
 
 
 def test_audio_may_come_before_its_text(talk: Any) -> None:
@@ -250,7 +252,9 @@ def test_two_calls_of_one_response_do_not_mix(talk: Any) -> None:
 
 
 def test_a_call_that_is_cut_off_is_incomplete(talk: Any) -> None:
-    talk.backend(ResponseStarted("r"), FunctionCallStarted("r", "f", "c", "f"), FunctionCallArgumentsDelta("r", "f", "{"))
+    talk.backend(
+        ResponseStarted("r"), FunctionCallStarted("r", "f", "c", "f"), FunctionCallArgumentsDelta("r", "f", "{")
+    )
     events = talk.backend(ResponseEnded("r", EndStatus.CANCELLED, reason=EndReason.CLIENT_CANCELLED))
     assert kinds(events)[:3] == ["function_call_arguments.done", "conversation.item.done", "output_item.done"]
     assert events[2]["item"]["status"] == "incomplete"
@@ -258,7 +262,9 @@ def test_a_call_that_is_cut_off_is_incomplete(talk: Any) -> None:
 
 @pytest.mark.parametrize("given", ["", "c" * 33, "call_0"])
 def test_a_call_id_that_clients_cannot_use_is_replaced(talk: Any, given: str) -> None:
-    talk.backend(ResponseStarted("r"), FunctionCallStarted("r", "f", "call_0", "f"), FunctionCallStarted("r", "g", given, "g"))
+    talk.backend(
+        ResponseStarted("r"), FunctionCallStarted("r", "f", "call_0", "f"), FunctionCallStarted("r", "g", given, "g")
+    )
     calls = [event["item"]["call_id"] for event in talk.sent("response.output_item.added")]
     assert calls == ["call_0", "call_1"]
 
@@ -365,6 +371,14 @@ def test_a_second_response_create_is_refused_and_the_first_goes_on(talk: Any) ->
     assert kinds(talk.backend(ResponseEnded("resp_1", COMPLETED))) == ["done", "rate_limits.updated"]
     talk.send("response.create")
     assert kinds(talk.backend(ResponseStarted("resp_3"))) == ["created"]
+
+
+def test_only_the_first_of_two_responses_asked_for_by_one_event_is_forgotten(talk: Any) -> None:
+    for words in ("one", "two"):
+        talk.send("response.create", event_id="same", response={"instructions": words})
+    talk.backend(CommandRefused(RefusalKind.RESPONSE_ACTIVE, "same"))
+    assert context(talk, "resp_1").messages[0]["content"] not in ("one", "two")
+    assert context(talk, "resp_2").messages[0]["content"] == "two"
 
 
 @pytest.mark.parametrize("named", ["resp_2", "resp_1", None])

@@ -286,7 +286,9 @@ def test_a_transcription_update_is_refused_on_a_conversation_socket(talk: Any) -
 def test_the_voice_is_locked_once_the_agent_has_spoken(talk: Any) -> None:
     talk.update(audio={"output": {"voice": "ash"}})
     talk.agent_says("resp_a", "item_a", ("Hello.", 2400))
-    error = talk.refused("session.update", session={"type": "realtime", "instructions": "x", **output_of(voice="coral")})
+    error = talk.refused(
+        "session.update", session={"type": "realtime", "instructions": "x", **output_of(voice="coral")}
+    )
     assert error["code"] == "cannot_update_voice"
     assert error["message"] == "Cannot update a conversation's voice if assistant audio is present."
     assert error["param"] is None

@@ -118,7 +118,9 @@ def test_audio_that_only_looks_like_the_start_of_a_header_is_audio() -> None:
 
 
 def test_a_spoken_turn_carries_one_item_id_and_whole_milliseconds(talk: Any) -> None:
-    events = talk.backend(SpeechStarted("item_u", 2_399), SpeechStopped("item_u", 48_000), InputCommitted("item_u", 2_399, 48_000))
+    events = talk.backend(
+        SpeechStarted("item_u", 2_399), SpeechStopped("item_u", 48_000), InputCommitted("item_u", 2_399, 48_000)
+    )
     assert [event["type"] for event in events] == [
         "input_audio_buffer.speech_started",
         "input_audio_buffer.speech_stopped",
@@ -193,7 +195,9 @@ def transcribed(talk: Any, model: str) -> None:
 
 def test_deltas_add_up_to_the_transcript(talk: Any) -> None:
     transcribed(talk, "gpt-4o-mini-transcribe")
-    talk.backend(InputCommitted("u", 0, 24_000), InputTranscriptDelta("u", "I would "), InputTranscriptDelta("u", "like"))
+    talk.backend(
+        InputCommitted("u", 0, 24_000), InputTranscriptDelta("u", "I would "), InputTranscriptDelta("u", "like")
+    )
     (completed,) = talk.backend(InputTranscriptCompleted("u", "I would like", 24_000))
     deltas = talk.sent(f"{TRANSCRIPTION}.delta")
     assert "".join(event["delta"] for event in deltas) == completed["transcript"] == "I would like"
