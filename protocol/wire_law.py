@@ -99,7 +99,7 @@ def _item_problems(item: dict[str, Any], path: str) -> Iterator[str]:
             yield f"{part_path} needs {needed[kind]}"
         if kind == "output_audio" and part.get("transcript") is None:
             yield f"{part_path}.transcript is null; leave the key out"
-    for key in ("id", "object", "status"):
+    for key in ("id",) if item["type"].startswith("mcp_") else ("id", "object", "status"):
         if key not in item:
             yield f"{path} needs {key}"
     if item["type"] == "function_call" and "call_id" not in item:

@@ -381,6 +381,14 @@ def test_only_the_first_of_two_responses_asked_for_by_one_event_is_forgotten(tal
     assert context(talk, "resp_2").messages[0]["content"] == "two"
 
 
+def test_a_refusal_of_the_gateways_own_response_forgets_no_request(talk: Any) -> None:
+    talk.send("response.create", response={"instructions": "kept"})
+    talk.backend(CommandRefused(RefusalKind.RESPONSE_ACTIVE, None, "resp_auto"))
+    assert context(talk, "resp_1").messages[0]["content"] == "kept"
+    talk.backend(CommandRefused(RefusalKind.RESPONSE_ACTIVE, None, "resp_auto", detail="resp_1"))
+    assert context(talk, "resp_1").messages[0]["content"] != "kept"
+
+
 @pytest.mark.parametrize("named", ["resp_2", "resp_1", None])
 def test_the_parameters_of_a_refused_response_are_forgotten(talk: Any, named: str | None) -> None:
     talk.send("response.create")

@@ -47,6 +47,7 @@ RESPONSE = {
     "metadata": None,
     "usage": USAGE,
 }
+LISTED = {"id": "i", "type": "mcp_list_tools", "server_label": "s"}
 COMPLETED = {
     "type": "conversation.item.input_audio_transcription.completed",
     "event_id": "e",
@@ -66,6 +67,10 @@ def added(**fields: Any) -> dict[str, Any]:
     return {"type": "conversation.item.added", "event_id": "e", "previous_item_id": None, "item": {**ITEM, **fields}}
 
 
+def added_item(**item: Any) -> dict[str, Any]:
+    return {"type": "conversation.item.added", "event_id": "e", "item": item}
+
+
 def part(**fields: Any) -> dict[str, Any]:
     return {"type": "response.content_part.added", **IDS, "part": fields}
 
@@ -82,6 +87,7 @@ LAWFUL = [
     added(),
     added(role="assistant", content=[{"type": "output_audio", "transcript": ""}]),
     {"type": "conversation.item.added", "event_id": "e", "item": CALL},
+    added_item(**LISTED, tools=[{"name": "t", "input_schema": {}}]),
     part(type="audio", transcript=""),
     part(type="text", text=""),
     done(),
@@ -132,24 +138,7 @@ UNLAWFUL = {
         "call_id": "c",
         "arguments": "",
     },
-    "null in a tool's list": {
-        "type": "conversation.item.added",
-        "event_id": "e",
-        "item": {**ITEM, "type": "mcp_list_tools", "server_label": "s", "tools": [{"name": None}]},
-    },
-    "null in a list": {
-        "type": "response.output_item.added",
-        "event_id": "e",
-        "response_id": "r",
-        "output_index": 0,
-        "item": {
-            **without(CALL, "arguments"),
-            "type": "mcp_call",
-            "server_label": "s",
-            "arguments": "",
-            "error": {"type": "tool_execution_error", "message": "m"},
-        },
-    },
+    "tool without description": added_item(**LISTED, tools=[{"name": "t", "input_schema": {}, "description": None}]),
     "null language": {
         **COMPLETED,
         "usage": {**TOKENS, "input_token_details": {"text_tokens": None, "audio_tokens": 1}},
