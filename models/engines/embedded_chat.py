@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from models.engines.openai_chat import OpenAIChat
-from models.interfaces import ChatEvent, ChatRequest, EngineError
+from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, EngineError
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +28,11 @@ SLOTS = 3
 SLOT_TOKENS = 2048
 """Context of each slot. SmolLM2 is trained to 8192; a slot of this size takes 47 MB."""
 
-REPLY_TOKENS = 400
-"""Longest reply: about two and a half minutes of speech. Without a bound the model may go on until the slot is full."""
+REPLY_TOKENS = 160
+"""Longest reply: about a minute of speech. Without a bound the model may go on until the slot is full."""
+
+ENOUGH_TOKENS = 40
+"""After this many the reply ends with the sentence: asked for a short answer, a model this small rambles (chosen)."""
 
 PROMPT_TOKENS = 1024
 """Longest prompt wanted. 1024 tokens take about 5 s to read on two cores when the prompt cache can't help."""
@@ -91,7 +94,7 @@ class EmbeddedChat:
             )
             try:
                 async with aclosing(self._chat.stream(fitting)) as events:
-                    async for event in events:
+                    async for event in _until_enough(events):
                         yield event
                 return
             except EngineError as error:  # raised before the first event: the server counts before it answers
@@ -105,6 +108,19 @@ class EmbeddedChat:
         await self._chat.aclose()
         server, self._server = self._server, None
         await asyncio.to_thread(_drop, [server])
+
+
+async def _until_enough(events: AsyncGenerator[ChatEvent, None]) -> AsyncGenerator[ChatEvent, None]:
+    """Yield `events` up to the first end of a sentence after ENOUGH_TOKENS; closing them then stops the server."""
+    pieces, ends = 0, False
+    async for event in events:
+        if isinstance(event, ChatText):
+            if ends and pieces >= ENOUGH_TOKENS and event.text[0].isspace():
+                yield ChatEnd("stop", output_tokens=pieces)
+                return
+            pieces += 1  # llama.cpp streams token by token
+            ends = event.text.rstrip("\"')*").endswith((".", "!", "?"))
+        yield event
 
 
 def _drop(servers: list[Any]) -> None:
