@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from gateway.turns.settings import BURST_LEAD, STALL_AFTER
-from protocol.audio_time import Samples
+from protocol.audio_time import Samples, samples_from_s
+
+PACE_WINDOW: Samples = samples_from_s(1)
+"""The client's pace is judged over its last one or two windows of this length (chosen: longer than network jitter)."""
 
 
 class InputClock:
@@ -19,6 +22,9 @@ class InputClock:
         self.last_arrival: Samples | None = None
         self._anchor: Samples = 0
         self._offset: Samples = 0
+        self._run_began: Samples = 0
+        self._window_began: Samples = 0
+        self._window_offsets: tuple[Samples, Samples] = (0, 0)
 
     def advance(self, samples: Samples, now: Samples) -> None:
         """Count `samples` that arrived at `now`."""
@@ -28,11 +34,16 @@ class InputClock:
         self.last_arrival = now
         offset = now - self.received
         if anew:
-            # A live client's append was captured before it was sent, so that much of it is no lead.
-            self._anchor = before - min(samples, BURST_LEAD)
+            self._anchor = before
             self._offset = offset
-        else:
-            self._offset = min(self._offset, offset)
+            self._window_offsets = offset, offset
+            self._run_began = self._window_began = now
+            return
+        if now - self._window_began >= PACE_WINDOW:
+            self._window_began = now
+            self._window_offsets = self._window_offsets[1], self._offset
+        if offset < self._offset:
+            self._offset = offset
 
     @property
     def lead(self) -> Samples:
@@ -43,6 +54,13 @@ class InputClock:
     def is_burst(self) -> bool:
         """Whether the client sends recorded audio faster than real time."""
         return self.lead > BURST_LEAD
+
+    def outruns_since(self, at: Samples) -> bool:
+        """Return whether the client has sent recorded audio faster than real time since before `at`, and still does.
+
+        The position of such audio tells nothing about when it was spoken, except that it was not now.
+        """
+        return self._run_began <= at and self._window_offsets[0] - self._offset > STALL_AFTER
 
     def gateway_time(self, position: Samples) -> Samples:
         """Return the gateway time at which the sound at input `position` happened, as near as can be known."""

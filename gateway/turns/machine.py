@@ -6,7 +6,6 @@ only carries.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
@@ -81,6 +80,11 @@ class _Recognition:
     live: StableTranscript | None
 
 
+def _has_words(transcript: str) -> bool:
+    """Return whether a recogniser understood anything: for a cough some write nothing, some a full stop."""
+    return any(map(str.isalnum, transcript))
+
+
 class TurnMachine:
     """One session's turn-taking.
 
@@ -96,11 +100,12 @@ class TurnMachine:
         self._response: Response | None = None
         self._response_started_at: Samples = 0
         self._recognitions: dict[str, _Recognition] = {}
-        self._waiting_turns: deque[str] = deque(maxlen=QUEUED_TURNS)
+        self._waiting_turns: dict[str, set[str]] = {}
         self._live: StableTranscript | None = None
         self._looking = False
         self._looked_until: Samples = 0
-        self._unanswered = False
+        self._turns_with_words = 0
+        self._turns_answered = 0
 
     # --- what the shell may ask ------------------------------------------------------------------------------------
 
@@ -246,11 +251,17 @@ class TurnMachine:
 
         A burst client's speech was recorded before a response that it could not have heard: no barge-in then.
         """
-        clock = self._user.clock
-        return not clock.is_burst or clock.gateway_time(self._user.onset) >= self._response_started_at
+        clock, began = self._user.clock, self._response_started_at
+        if not clock.is_burst:
+            return True
+        return not clock.outruns_since(began) and clock.gateway_time(self._user.onset) >= began
 
     def _barge_in(self, now: Samples, out: list[Output]) -> None:
-        """The user takes over: the response ends here, and history keeps what the player had played."""
+        """The user takes over: the response ends here, and history keeps what the player had played.
+
+        Turns that waited for their response are left to the next one: its context holds their words.
+        """
+        self._waiting_turns.clear()
         if self._response is not None:
             self._response.end(EndStatus.CANCELLED, now, out, reason=EndReason.TURN_DETECTED)
             self._response = None
@@ -259,10 +270,11 @@ class TurnMachine:
             self.agent = next_agent(self.agent, AgentTrigger.CUT)
 
     def _speech_stopped(self, end: Samples, detection: Detection, now: Samples, out: list[Output]) -> None:
-        out.append(SpeechStopped(self._user.item_id, end))
-        self._commit(self._user.item_id, self._user.start, end, now, out, spoken_until=self._user.voiced_until)
+        item_id = self._user.item_id
+        out.append(SpeechStopped(item_id, end))
+        self._commit(item_id, self._user.start, end, now, out, spoken_until=self._user.voiced_until)
         if detection.create_response:
-            self._respond_to_turn(now, out)
+            self._respond_to_turn(item_id, now, out)
 
     def _stalled(self, duration: Samples, now: Samples, out: list[Output]) -> None:
         detection = self.settings.detection
@@ -334,34 +346,43 @@ class TurnMachine:
         if delta := live.final(text):
             out.append(InputTranscriptDelta(item_id, delta))
         out.append(InputTranscriptCompleted(item_id, live.told, recognition.duration))
-        self._unanswered = self._unanswered or bool(live.told)
+        if _has_words(live.told):
+            self._turns_with_words += 1
+        else:
+            self._waiting_turns.pop(item_id, None)  # a turn without words gets no response of its own
         response = self._response
         if response is None or item_id not in response.awaiting:
             return
-        if response.automatic and not self._unanswered and response.awaiting == {item_id}:
+        unanswered = self._turns_with_words > self._turns_answered
+        if response.automatic and not unanswered and response.awaiting == {item_id}:
             # The VAD heard something, the recogniser no words, and no earlier words wait: there is nothing to answer.
             self._end_response(EndStatus.COMPLETED, now, out)
         else:
-            response.transcript_arrived(item_id, out)
+            response.transcript_arrived(item_id, self._turns_with_words, out)
 
     def _not_transcribed(self, item_id: str, fault: EngineFault, now: Samples, out: list[Output]) -> None:
         if self._recognitions.pop(item_id, None) is None:
             return
         out.append(InputTranscriptFailed(item_id, fault))
+        self._waiting_turns.pop(item_id, None)
         if self._response is not None and item_id in self._response.awaiting:
             self._end_response(EndStatus.FAILED, now, out, fault=fault)
 
     # --- the agent -------------------------------------------------------------------------------------------------
 
-    def _respond_to_turn(self, now: Samples, out: list[Output]) -> None:
-        """A turn that the VAD ended wants its answer."""
+    def _respond_to_turn(self, item_id: str, now: Samples, out: list[Output]) -> None:
+        """A turn that the VAD ended wants its answer, which waits for the words up to that turn."""
         if self._response is None:
-            self._start_response(self._new_id("resp"), self.settings.audio_output, now, out, automatic=True)
+            self._answer_turn(set(self._recognitions), now, out)
         elif self._user.clock.is_burst:
-            self._waiting_turns.append(self._new_id("resp"))
+            if len(self._waiting_turns) < QUEUED_TURNS:
+                self._waiting_turns[item_id] = set(self._recognitions)
         else:
             # As OpenAI: with a response still running the automatic one fails, and no client event is to blame.
             out.append(CommandRefused(RefusalKind.RESPONSE_ACTIVE, None, self._response.response_id))
+
+    def _answer_turn(self, awaiting: set[str], now: Samples, out: list[Output]) -> None:
+        self._start_response(self._new_id("resp"), self.settings.audio_output, awaiting, now, out, automatic=True)
 
     def _response_requested(self, request: ResponseRequested, now: Samples, out: list[Output]) -> None:
         if self._response is not None:
@@ -371,24 +392,23 @@ class TurnMachine:
             )
             out.append(refusal)
             return
-        self._start_response(request.response_id, request.audio, now, out, automatic=False)
+        self._start_response(request.response_id, request.audio, set(self._recognitions), now, out, automatic=False)
 
     def _start_response(
-        self, response_id: str, audio: bool, now: Samples, out: list[Output], *, automatic: bool
+        self, response_id: str, audio: bool, awaiting: set[str], now: Samples, out: list[Output], *, automatic: bool
     ) -> None:
         self._response = Response(
             response_id=response_id,
             audio=audio,
             automatic=automatic,
-            started_at=now,
             deadlines=self.settings.deadlines,
             player=self._player,
             new_id=self._new_id,
-            awaiting=set(self._recognitions),
+            awaiting=awaiting,
         )
         self._response_started_at = now
         self.agent = next_agent(self.agent, AgentTrigger.RESPONSE_START)
-        self._response.start(out)
+        self._response.start(self._turns_with_words, out)
 
     def _cancel_requested(self, request: CancelRequested, now: Samples, out: list[Output]) -> None:
         active = self.active_response
@@ -416,7 +436,7 @@ class TurnMachine:
         if response is None:
             return
         if response.has_output:
-            self._unanswered = False
+            self._turns_answered = max(self._turns_answered, response.turns_covered)
         if response.audio_sent and self._player.audible(now) and self.agent is Agent.THINKING:
             self.agent = next_agent(self.agent, AgentTrigger.FIRST_AUDIO)
         if response.phase is not Phase.ENDED:
@@ -424,4 +444,5 @@ class TurnMachine:
         self._response = None
         self.agent = next_agent(self.agent, AgentTrigger.RESPONSE_END)
         if self._waiting_turns:
-            self._start_response(self._waiting_turns.popleft(), self.settings.audio_output, now, out, automatic=True)
+            awaiting = self._waiting_turns.pop(next(iter(self._waiting_turns)))
+            self._answer_turn(awaiting & self._recognitions.keys(), now, out)

@@ -52,6 +52,7 @@ class VirtualPlayer:
         self._played: dict[str, Samples] = {}
         self._sent: dict[str, Samples] = {}
         self._flushed: dict[str, Samples] = {}
+        self._truncated: set[str] = set()
 
     @property
     def ends_at(self) -> Samples | None:
@@ -59,8 +60,10 @@ class VirtualPlayer:
         return self._queue[-1].end if self._queue else None
 
     def push(self, item_id: str, samples: Samples, now: Samples) -> None:
-        """Queue `samples` of `item_id`, sent at `now`."""
+        """Queue `samples` of `item_id`, sent at `now`; a client that truncated the item plays no more of it."""
         self._sent[item_id] = self._sent.get(item_id, 0) + samples
+        if item_id in self._truncated:
+            return
         last = self._queue[-1] if self._queue else None
         start = now + self.delay
         if last is not None and last.end >= start:
@@ -90,29 +93,25 @@ class VirtualPlayer:
             del self._sent[oldest]
             self._played.pop(oldest, None)
             self._flushed.pop(oldest, None)
+            self._truncated.discard(oldest)
 
     def flush(self, now: Samples) -> list[Heard]:
         """Empty the queue, as a client does on `speech_started`; return what was heard of each item that it cut."""
-        cut: list[Heard] = []
-        for item_id in dict.fromkeys(s.item_id for s in self._queue):
-            heard = self.heard(item_id, now)
-            if heard < self._sent[item_id]:
-                cut.append(Heard(item_id, heard, self._sent[item_id]))
-                self._flushed[item_id] = heard
-        for entry in cut:
-            self._played[entry.item_id] = entry.heard
-        for stretch in self._queue:
-            if stretch.item_id not in self._flushed:
-                self._played[stretch.item_id] = self._sent[stretch.item_id]
+        self.settle(now)
+        items = dict.fromkeys(s.item_id for s in self._queue)
+        cut = [Heard(item_id, self.heard(item_id, now), self._sent[item_id]) for item_id in items]
         self._queue.clear()
+        for entry in cut:
+            self._played[entry.item_id] = self._flushed[entry.item_id] = entry.heard
         return cut
 
     def correct(self, item_id: str, heard: Samples, now: Samples) -> None:
         """Take the client's word: it played `heard` of `item_id` and plays no more of it."""
-        estimate = self._flushed.pop(item_id, None)
         sent = self._sent.get(item_id)
         if sent is None:
             return
+        heard = min(heard, sent)
+        estimate = self._flushed.pop(item_id, None)
         if estimate is None:
             estimate = self.heard(item_id, now)
         if 0 < heard < sent:
@@ -120,6 +119,7 @@ class VirtualPlayer:
             learned = self.delay + LEARNING_RATE * (estimate - heard)
             self.delay = min(max(int(learned), 0), LONGEST_DELAY)
         self._played[item_id] = heard
+        self._truncated.add(item_id)
         rest = [s for s in self._queue if s.item_id != item_id]
         if len(rest) != len(self._queue):
             # What follows moves up: the client dropped the item from its queue.

@@ -95,18 +95,21 @@ class _Speaking:
 
 @dataclass(slots=True)
 class Response:
-    """The bookkeeping of one response. Its methods append to `out`; they are called only while it is open."""
+    """The bookkeeping of one response. Its methods append to `out`; they are called only while it is open.
+
+    `turns_covered`: how many of the user's turns with words had come when its context was asked for.
+    """
 
     response_id: str
     audio: bool
     automatic: bool
-    started_at: Samples
     deadlines: Deadlines
     player: VirtualPlayer
     new_id: Callable[[str], str]
     awaiting: set[str] = field(default_factory=set)
     phase: Phase = Phase.AWAITING_TRANSCRIPTS
     audio_sent: bool = False
+    turns_covered: int = 0
     _message: _Message | None = None
     _reasoning: ReasoningFilter = field(default_factory=ReasoningFilter)
     _chunks: SpeakableChunks = field(default_factory=SpeakableChunks)
@@ -120,31 +123,42 @@ class Response:
 
     @property
     def has_output(self) -> bool:
-        """Whether the user or the client got anything of it: audio, or, if it doesn't speak, text; or a function call."""
+        """Whether the client got anything of it: audio, or, if it doesn't speak, text; or a function call."""
         return self.audio_sent or bool(self._calls) or (not self.audio and self._message is not None)
 
     # --- what moves it on ------------------------------------------------------------------------------------------
 
-    def start(self, out: list[Output]) -> None:
+    def start(self, turns_with_words: int, out: list[Output]) -> None:
         """Announce the response and ask for its context as soon as the user's words are known."""
         out.append(ResponseStarted(self.response_id))
-        self._ask_when_ready(out)
+        self._ask_when_ready(turns_with_words, out)
 
-    def transcript_arrived(self, item_id: str, out: list[Output]) -> None:
-        """The words of `item_id` are known (or known to be lost)."""
+    def transcript_arrived(self, item_id: str, turns_with_words: int, out: list[Output]) -> None:
+        """The words of `item_id`, which is awaited, are known."""
         self.awaiting.discard(item_id)
-        self._ask_when_ready(out)
+        self._ask_when_ready(turns_with_words, out)
 
-    def _ask_when_ready(self, out: list[Output]) -> None:
-        if self.phase is Phase.AWAITING_TRANSCRIPTS and not self.awaiting:
+    def _ask_when_ready(self, turns_with_words: int, out: list[Output]) -> None:
+        if not self.awaiting:
             self.phase = Phase.AWAITING_CONTEXT
+            self.turns_covered = turns_with_words
             out.append(ContextRequested(self.response_id))
 
     def receive(self, message: ResponseInput, now: Samples, out: list[Output]) -> None:
-        """Take an engine's result."""
+        """Take an engine's result. One that the response does not wait for is late, double or impossible: no-op."""
         match message:
             case ContextProvided():
-                self._generate(now, out)
+                if self.phase is Phase.AWAITING_CONTEXT:
+                    self._generate(now, out)
+            case SynthesizedSpeech(chunk=chunk, pcm=pcm):
+                self._speech(chunk, pcm, now, out)
+            case SynthesisEnded(chunk=chunk):
+                self._chunk_spoken(chunk, now, out)
+            case SynthesisFailed(fault=fault):
+                if self._speaking is not None:
+                    self.end(EndStatus.FAILED, now, out, fault=fault)
+            case _ if self.phase is not Phase.GENERATING:
+                pass
             case TextDelta(text=text):
                 self._token(now)
                 self._write(self._reasoning.feed(text), now, out)
@@ -153,16 +167,10 @@ class Response:
                 self._call(message, out)
             case GenerationEnded():
                 self._generated(message, now, out)
-            case GenerationFailed(fault=fault) | SynthesisFailed(fault=fault):
+            case GenerationFailed(fault=fault):
                 self.end(EndStatus.FAILED, now, out, fault=fault)
-            case SynthesizedSpeech(chunk=chunk, pcm=pcm):
-                self._speech(chunk, pcm, now, out)
-            case SynthesisEnded(chunk=chunk):
-                self._chunk_spoken(chunk, now, out)
 
     def _generate(self, now: Samples, out: list[Output]) -> None:
-        if self.phase is not Phase.AWAITING_CONTEXT:
-            return
         self.phase = Phase.GENERATING
         self._generation_deadline = now + self.deadlines.first_token
         out.append(Generate(self.response_id))
@@ -229,8 +237,10 @@ class Response:
     def _speech(self, index: int, pcm: bytes, now: Samples, out: list[Output]) -> None:
         if self._speaking is None or self._speaking.index != index or self._message is None:
             return
-        samples = samples_from_bytes(len(pcm))
         self._speaking.deadline = now + self.deadlines.speech
+        samples = samples_from_bytes(len(pcm))
+        if not samples:
+            return
         self._message.audio += samples
         self.audio_sent = True
         self.player.push(self._message.item_id, samples, now)
@@ -256,7 +266,8 @@ class Response:
             return
         pace = message.marked_audio // message.marked_text if message.marked_audio else DEFAULT_PACE
         expected = message.marked_audio + pace * (speaking.chunk.text_end - message.marked_text)
-        self._mark(speaking.chunk.text_end, max(expected, message.audio), out)
+        # It goes on for a character at least: nobody has heard all of a chunk that was cut.
+        self._mark(speaking.chunk.text_end, max(expected, message.audio + pace), out)
 
     # --- time and the end ------------------------------------------------------------------------------------------
 

@@ -66,7 +66,6 @@ AGENT_TRANSITIONS: dict[tuple[Agent, AgentTrigger], Agent] = {
     (Agent.THINKING, AgentTrigger.RESPONSE_END): Agent.IDLE,
     (Agent.THINKING, AgentTrigger.CUT): Agent.IDLE,
     (Agent.SPEAKING, AgentTrigger.RESPONSE_START): Agent.SPEAKING,
-    (Agent.SPEAKING, AgentTrigger.FIRST_AUDIO): Agent.SPEAKING,
     (Agent.SPEAKING, AgentTrigger.RESPONSE_END): Agent.SPEAKING,
     (Agent.SPEAKING, AgentTrigger.PLAYOUT_GAP): Agent.THINKING,
     (Agent.SPEAKING, AgentTrigger.PLAYOUT_END): Agent.IDLE,

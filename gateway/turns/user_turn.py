@@ -6,6 +6,7 @@ from gateway.turns.input_clock import InputClock
 from gateway.turns.settings import (
     FAINT_SPEECH,
     LONGEST_INPUT,
+    MIN_SPEECH,
     SILENT_RETENTION,
     STALL_AFTER,
     VAD_FRAME,
@@ -45,11 +46,10 @@ class UserTurn:
         return self._detector.voiced_until
 
     def append(self, samples: Samples, now: Samples, detection: Detection | None) -> None:
-        """Count input. Audio that no turn can need any more leaves the buffer."""
+        """Count input. Without `detection`, audio that no commit can need any more leaves the buffer."""
         self.clock.advance(samples, now)
-        if self.state is User.SILENT:
-            kept = LONGEST_INPUT if detection is None else max(SILENT_RETENTION, detection.prefix_padding)
-            self.buffer_start = max(self.buffer_start, self.clock.received - kept)
+        if detection is None:
+            self.buffer_start = max(self.buffer_start, self.clock.received - LONGEST_INPUT)
 
     def hear(self, until: Samples, probability: float, detection: Detection | None) -> Heard:
         """Take a VAD frame and return what it changed. Without `detection` it is only noted that somebody may speak."""
@@ -60,6 +60,10 @@ class UserTurn:
         change = self._detector.feed(until, probability, detection.threshold)
         if change in _TRIGGERS:
             self.state = next_user(self.state, _TRIGGERS[change])
+        if self.state is User.SILENT:
+            # Counted from what the VAD has heard: an append may bring minutes of audio before its first frame.
+            kept = max(SILENT_RETENTION, detection.prefix_padding + MIN_SPEECH)
+            self.buffer_start = max(self.buffer_start, until - kept)
         return change
 
     def begin(self, item_id: str, detection: Detection) -> None:
@@ -80,8 +84,9 @@ class UserTurn:
         """Return where the turn ends if `stalled` samples without any input end it; else None."""
         if self.state is User.SILENT or stalled < STALL_AFTER:
             return None
-        silence = self.clock.received - self.voiced_until + stalled
-        return self.clock.received if silence >= detection.silence_duration else None
+        if self.clock.received - self.voiced_until + stalled < detection.silence_duration:
+            return None
+        return min(self.clock.received, self.voiced_until + detection.silence_duration)
 
     def stall_deadline(self, detection: Detection) -> Samples | None:
         """Return when a stall that lasts would end the turn (gateway clock); None when nobody speaks."""

@@ -1,0 +1,8 @@
+"""Makes `tests.simulation` importable however pytest is started."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))

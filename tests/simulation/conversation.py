@@ -1,0 +1,464 @@
+"""A simulated conversation: the turn-taking core, a fed clock, a scripted user and scripted engines.
+
+Nothing here waits and nothing reads a clock: `now` moves only because a test says so. The driver does to the machine exactly
+what gateway/backends/cascade.py does, its timer included, and every output is checked against the backend's promises.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from gateway.turns.actions import Generate, StopResponse, Synthesize, Transcribe, TranscribePartial
+from gateway.turns.inputs import (
+    AudioReceived,
+    CancelRequested,
+    ClearRequested,
+    CommitRequested,
+    ContextProvided,
+    FunctionCallDelta,
+    GenerationEnded,
+    GenerationFailed,
+    HeardByClient,
+    Input,
+    InputStalled,
+    PartialTranscript,
+    ResponseRequested,
+    SettingsChanged,
+    SpeechProbability,
+    SynthesisEnded,
+    SynthesisFailed,
+    SynthesizedSpeech,
+    TextDelta,
+    Tick,
+    Transcript,
+    TranscriptFailed,
+)
+from gateway.turns.machine import TurnMachine
+from gateway.turns.response import Output
+from gateway.turns.settings import STALL_AFTER, VAD_FRAME, Detection, TurnSettings
+from gateway.turns.states import Agent, User
+from protocol.audio_time import SAMPLES_PER_MS, Samples, bytes_from_samples, samples_from_ms
+from protocol.backend_events import (
+    CommandRefused,
+    ContextRequested,
+    EngineFault,
+    InputTranscriptCompleted,
+    OutputAudio,
+    OutputTextDelta,
+    ResponseEnded,
+    ResponseStarted,
+    SpeechStarted,
+    SpeechStopped,
+)
+from protocol.ids import CountingIds
+from tests.simulation.promises import Promises
+
+APPEND: Samples = samples_from_ms(20)
+"""What a paced client sends at a time."""
+
+SPEECH = 0.9
+SILENCE = 0.02
+"""Probabilities that a VAD gives to the scripted user's speech and silence."""
+
+
+class Hang:
+    """An engine that never answers."""
+
+
+HANG = Hang()
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The language model says nothing for `ms` more than it usually does."""
+
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A piece of a function call, as language models stream it."""
+
+    index: int = 0
+    name: str | None = None
+    arguments: str = ""
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The language model's reply is whole, for this reason."""
+
+    reason: str = "stop"
+
+
+Piece = str | Call | Pause | Finish | EngineFault | Hang
+Reply = str | Sequence[Piece]
+Words = str | EngineFault | Hang
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """An output of the machine and the gateway time at which it left."""
+
+    at: Samples
+    output: Output
+
+
+T = TypeVar("T")
+
+
+class Conversation:
+    """One session of the machine. Time is in samples inside, in milliseconds where a test writes it.
+
+    `asr` and `llm` are one answer for all turns, or a list that is used up turn by turn. `looks` are the interim transcripts.
+    Results of a stopped response still arrive, as in the worst case they do.
+    """
+
+    def __init__(
+        self,
+        settings: TurnSettings | None = None,
+        *,
+        asr: Words | list[Words] = "hello there",
+        llm: Reply | list[Reply] = "I hear you.",
+        looks: Iterable[str | None] = (),
+        tts: EngineFault | Hang | None = None,
+        tts_fails_at_chunk: int = 0,
+        word_ms: int = 300,
+        asr_ms: int = 100,
+        first_token_ms: int = 200,
+        token_ms: int = 20,
+        first_audio_ms: int = 80,
+        piece_ms: int = 100,
+        piece_every_ms: int = 20,
+        context_ms: int = 0,
+        engines: bool = True,
+    ) -> None:
+        self.machine = TurnMachine(settings or TurnSettings(), CountingIds())
+        self.now: Samples = 0
+        self.timeline: list[Timed] = []
+        self.promises = Promises()
+        self.asr = asr
+        self.llm = llm
+        self.looks = deque(looks)
+        self.tts = tts
+        self.tts_fails_at_chunk = tts_fails_at_chunk
+        self.word_ms = word_ms
+        self.asr_ms = asr_ms
+        self.first_token_ms = first_token_ms
+        self.token_ms = token_ms
+        self.first_audio_ms = first_audio_ms
+        self.piece_ms = piece_ms
+        self.piece_every_ms = piece_every_ms
+        self.context_ms = context_ms
+        self.engines = engines
+        self.client_ids = CountingIds()
+        self._due: list[tuple[Samples, int, Input]] = []
+        self._order = 0
+        self._timer: Samples | None = None
+        self._frame_end: Samples = 0
+        self._segments: deque[tuple[Samples, float]] = deque()
+        self._captured: Samples = 0
+
+    # --- the clock -------------------------------------------------------------------------------------------------
+
+    def wait(self, ms: int) -> None:
+        """Let `ms` of gateway time pass without input: engines answer, timers fire."""
+        self.run_until(self.now + samples_from_ms(ms))
+
+    def run_until(self, until: Samples) -> None:
+        """Let gateway time pass up to `until`, inclusive."""
+        due = self._due
+        while True:
+            timer = self._timer
+            if due and due[0][0] <= until and (timer is None or due[0][0] <= timer):
+                at, _, message = heapq.heappop(due)
+                if at > self.now:
+                    self.now = at
+                self.feed(message)
+            elif timer is not None and timer <= until:
+                if timer > self.now:
+                    self.now = timer
+                self._time_passed()
+            else:
+                break
+        if until > self.now:
+            self.now = until
+
+    def run_dry(self, limit_ms: int = 120_000) -> None:
+        """Let time pass until nothing is due any more."""
+        end = self.now + samples_from_ms(limit_ms)
+        while (at := min((t for t in (self._timer, self._due[0][0] if self._due else None) if t is not None), default=None)) is not None:
+            assert at <= end, "the conversation never comes to rest"
+            self.run_until(max(at, self.now))
+
+    def _time_passed(self) -> None:
+        """The shell's timer: cascade.py, `_time_passed`."""
+        self._timer = None
+        stalled = self.machine.silent_for(self.now)
+        self.feed(InputStalled(stalled) if stalled >= STALL_AFTER else Tick())
+        deadline = self.machine.next_deadline(self.now)
+        assert deadline is None or deadline > self.now, "a deadline that its timer does not clear: a busy loop"
+
+    def feed(self, message: Input) -> list[Output]:
+        """Tell the machine something now and perform what it answers."""
+        now = self.now
+        outputs = self.machine.receive(message, now)
+        for output in outputs:
+            self.timeline.append(Timed(now, output))
+            self.promises.see(output)
+            self._perform(output)
+        deadline = self.machine.next_deadline(now)
+        if deadline is not None and (self._timer is None or deadline < self._timer):
+            self._timer = deadline  # an early timer only looks again
+        return outputs
+
+    def later(self, ms: int, message: Input) -> None:
+        """Have the machine told `message` in `ms`."""
+        self._order += 1
+        heapq.heappush(self._due, (self.now + samples_from_ms(ms), self._order, message))
+
+    # --- the user --------------------------------------------------------------------------------------------------
+
+    def audio(
+        self, ms: int, speech: bool | float = False, *, burst: bool = False, rate: int = 1, append_ms: int = 20
+    ) -> None:
+        """Send `ms` of input: 20 ms appends in real time, `rate` times as fast, or (`burst`) one append at once."""
+        self.capture(samples_from_ms(ms), speech)
+        if burst:
+            self.append()
+            return
+        step = samples_from_ms(append_ms)
+        while self._captured:
+            size = min(step, self._captured)
+            self.run_until(self.now + size // rate)
+            self.append(size)
+
+    def speak(self, ms: int) -> None:
+        """The user speaks for `ms`, live."""
+        self.audio(ms, True)
+
+    def silence(self, ms: int) -> None:
+        """The microphone is open and the user silent for `ms`."""
+        self.audio(ms, False)
+
+    def burst(self, *stretches: tuple[int, bool | float]) -> None:
+        """Send all `stretches` of (ms, speech) in one append."""
+        for ms, speech in stretches:
+            self.capture(samples_from_ms(ms), speech)
+        self.append()
+
+    def capture(self, samples: Samples, speech: bool | float) -> None:
+        """Record audio that will be sent later."""
+        probability = (SPEECH if speech else SILENCE) if isinstance(speech, bool) else speech
+        self._captured += samples
+        end = (self._segments[-1][0] if self._segments else self.machine.received) + samples
+        self._segments.append((end, probability))
+
+    def append(self, samples: Samples | None = None) -> None:
+        """Send recorded audio now, all of it or `samples`, and the VAD frames that it completes, as the session's ear does."""
+        size = self._captured if samples is None else samples
+        self._captured -= size
+        self.feed(AudioReceived(size))
+        received = self.machine.received
+        segments = self._segments
+        while (until := self._frame_end + VAD_FRAME) <= received:
+            self._frame_end = until
+            middle = until - VAD_FRAME // 2
+            while len(segments) > 1 and segments[0][0] <= middle:
+                segments.popleft()
+            self.feed(SpeechProbability(until, segments[0][1]))
+        if self._due:
+            self.run_until(self.now)
+
+    def frames(self, *probabilities: float) -> None:
+        """Send one VAD frame per probability, each in its own append and in real time."""
+        for probability in probabilities:
+            self.capture(VAD_FRAME, probability)
+            self.run_until(self.now + VAD_FRAME)
+            self.append()
+
+    # --- the client ------------------------------------------------------------------------------------------------
+
+    def tell(self, message: Input) -> list[Output]:
+        """Pass a client's command on and let what is due now happen."""
+        outputs = self.feed(message)
+        self.run_until(self.now)
+        return outputs
+
+    def commit(self, client_event_id: str | None = None) -> list[Output]:
+        """The client sends input_audio_buffer.commit."""
+        return self.tell(CommitRequested(client_event_id))
+
+    def clear(self) -> list[Output]:
+        """The client sends input_audio_buffer.clear."""
+        return self.tell(ClearRequested())
+
+    def create(self, *, audio: bool = True, client_event_id: str | None = None) -> str:
+        """The client sends response.create; return the response's id."""
+        response_id = self.client_ids("client_resp")
+        self.tell(ResponseRequested(response_id, audio, client_event_id))
+        return response_id
+
+    def cancel(self, response_id: str | None = None, client_event_id: str | None = None) -> list[Output]:
+        """The client sends response.cancel."""
+        return self.tell(CancelRequested(response_id, client_event_id))
+
+    def truncate(self, item_id: str, heard: Samples) -> list[Output]:
+        """The client sends conversation.item.truncate."""
+        return self.tell(HeardByClient(item_id, heard))
+
+    def configure(self, settings: TurnSettings) -> list[Output]:
+        """The client's session.update was accepted."""
+        if settings.detection is None:
+            self.promises.vad_switched_off()
+        return self.tell(SettingsChanged(settings))
+
+    # --- the engines and the session -------------------------------------------------------------------------------
+
+    def _perform(self, output: Output) -> None:
+        if isinstance(output, ContextRequested):
+            self.later(self.context_ms, ContextProvided(output.response_id))
+        elif not self.engines:
+            return
+        elif isinstance(output, Transcribe):
+            self._recognise(output.item_id)
+        elif isinstance(output, TranscribePartial):
+            self.later(self.asr_ms, PartialTranscript(output.item_id, self.looks.popleft() if self.looks else None))
+        elif isinstance(output, Generate):
+            self._write(output.response_id)
+        elif isinstance(output, Synthesize):
+            self._speak(output)
+
+    def _recognise(self, item_id: str) -> None:
+        words = self.asr.pop(0) if isinstance(self.asr, list) else self.asr
+        if isinstance(words, EngineFault):
+            self.later(self.asr_ms, TranscriptFailed(item_id, words))
+        elif isinstance(words, str):
+            self.later(self.asr_ms, Transcript(item_id, words))
+
+    def _write(self, response_id: str) -> None:
+        reply = self.llm.pop(0) if isinstance(self.llm, list) else self.llm
+        pieces: list[Piece] = [reply] if isinstance(reply, str) else list(reply)
+        if not any(isinstance(piece, Finish | EngineFault | Hang) for piece in pieces):
+            pieces.append(Finish())
+        at = self.first_token_ms
+        for piece in pieces:
+            match piece:
+                case str():
+                    self.later(at, TextDelta(response_id, piece))
+                case Call():
+                    call = FunctionCallDelta(response_id, piece.index, piece.call_id, piece.name, piece.arguments)
+                    self.later(at, call)
+                case Pause(ms=ms):
+                    at += ms
+                    continue
+                case Finish(reason=reason):
+                    self.later(at, GenerationEnded(response_id, reason))
+                case EngineFault():
+                    self.later(at, GenerationFailed(response_id, piece))
+                case Hang():
+                    return
+            at += self.token_ms
+
+    def _speak(self, order: Synthesize) -> None:
+        if isinstance(self.tts, EngineFault) and order.chunk >= self.tts_fails_at_chunk:
+            self.later(self.first_audio_ms, SynthesisFailed(order.response_id, self.tts))
+            return
+        if isinstance(self.tts, Hang) and order.chunk >= self.tts_fails_at_chunk:
+            return
+        left, at = self.word_ms * len(order.text.split()), self.first_audio_ms
+        while left > 0:
+            piece = min(self.piece_ms, left)
+            pcm = bytes(bytes_from_samples(samples_from_ms(piece)))
+            self.later(at, SynthesizedSpeech(order.response_id, order.chunk, pcm))
+            left -= piece
+            at += self.piece_every_ms
+        self.later(at, SynthesisEnded(order.response_id, order.chunk))
+
+    # --- what came of it -------------------------------------------------------------------------------------------
+
+    @property
+    def user(self) -> User:
+        """What the machine says the user does."""
+        return self.machine.user
+
+    @property
+    def agent(self) -> Agent:
+        """What the machine says the agent does."""
+        return self.machine.agent
+
+    @property
+    def outputs(self) -> list[Output]:
+        """All outputs so far, in order."""
+        return [timed.output for timed in self.timeline]
+
+    def all(self, kind: type[T]) -> list[T]:
+        """Return all outputs of `kind`."""
+        return [timed.output for timed in self.timeline if isinstance(timed.output, kind)]
+
+    def only(self, kind: type[T]) -> T:
+        """Return the one output of `kind`."""
+        (one,) = self.all(kind)
+        return one
+
+    def at(self, output: object) -> Samples:
+        """Return when `output` left (gateway clock)."""
+        return next(timed.at for timed in self.timeline if timed.output is output)
+
+    def names(self, since: int = 0) -> list[str]:
+        """Return the kinds of the outputs from number `since` on, with runs of the same kind as one."""
+        names: list[str] = []
+        for timed in self.timeline[since:]:
+            name = type(timed.output).__name__
+            if not names or names[-1] != name:
+                names.append(name)
+        return names
+
+    def ends(self) -> list[tuple[str, str, str | None]]:
+        """Return (response, status, reason) of all ended responses."""
+        return [(end.response_id, end.status.value, end.reason and end.reason.value) for end in self.all(ResponseEnded)]
+
+    def text(self, response_id: str) -> str:
+        """Return the text of a response."""
+        return "".join(d.delta for d in self.all(OutputTextDelta) if d.response_id == response_id)
+
+    def audio_of(self, response_id: str) -> Samples:
+        """Return the audio sent of a response."""
+        return sum(len(a.pcm) // 2 for a in self.all(OutputAudio) if a.response_id == response_id)
+
+    def transcripts(self) -> dict[str, str]:
+        """Return the final transcripts by item."""
+        return {done.item_id: done.transcript for done in self.all(InputTranscriptCompleted)}
+
+    def refusals(self) -> list[CommandRefused]:
+        """Return all refusals."""
+        return self.all(CommandRefused)
+
+    def speech_times(self) -> list[tuple[Samples, Samples]]:
+        """Return (start, stop) of each utterance on the input clock."""
+        starts = [event.start for event in self.all(SpeechStarted)]
+        return list(zip(starts, [event.end for event in self.all(SpeechStopped)], strict=True))
+
+    def responses(self) -> list[str]:
+        """Return the ids of the responses that started, in order."""
+        return [event.response_id for event in self.all(ResponseStarted)]
+
+
+def server_vad(**changes: object) -> TurnSettings:
+    """Return the default settings with changes to turn detection; times in samples."""
+    return TurnSettings(detection=replace(Detection(), **changes))  # type: ignore[arg-type]  # by field name
+
+
+def by_hand(**changes: object) -> TurnSettings:
+    """Return settings without turn detection."""
+    return replace(TurnSettings(detection=None), **changes)  # type: ignore[arg-type]  # by field name
+
+
+def ms(samples: Samples) -> float:
+    """Return `samples` in milliseconds, with fractions: for messages of failed tests."""
+    return samples / SAMPLES_PER_MS

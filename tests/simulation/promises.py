@@ -1,0 +1,175 @@
+"""What any backend promises (protocol/backend_events.py), checked event by event while a test runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gateway.turns.actions import Generate, StopResponse, Synthesize, Transcribe, TranscribePartial
+from gateway.turns.response import Output
+from protocol.audio_time import Samples, samples_from_bytes
+from protocol.backend_events import (
+    CommandRefused,
+    ContextRequested,
+    EndReason,
+    EndStatus,
+    FunctionCallArgumentsDelta,
+    FunctionCallStarted,
+    InputCleared,
+    InputCommitted,
+    InputTranscriptCompleted,
+    InputTranscriptDelta,
+    InputTranscriptFailed,
+    OutputAudio,
+    OutputItemEnded,
+    OutputSpoken,
+    OutputTextDelta,
+    PlayoutCut,
+    ResponseEnded,
+    ResponseStarted,
+    SpeechStarted,
+    SpeechStopped,
+)
+
+
+class Promises:
+    """Raises AssertionError at the first output that breaks a promise."""
+
+    def __init__(self) -> None:
+        self.open_response: str | None = None
+        self.responses: set[str] = set()
+        self.speaking: SpeechStarted | None = None
+        self.committed_until: Samples = 0
+        self.stopped: SpeechStopped | None = None
+        self.commits: dict[str, InputCommitted] = {}
+        self.transcribed: set[str] = set()
+        self.deltas: dict[str, str] = {}
+        self.sent: Counter[str] = Counter()
+        self.text: dict[str, str] = {}
+        self.marks: dict[str, tuple[int, Samples]] = {}
+        self.items_of: dict[str, str] = {}
+        self.ended_items: set[str] = set()
+        self.asked_to_transcribe: set[str] = set()
+        self.generating: set[str] = set()
+        self.chunks: Counter[str] = Counter()
+
+    def vad_switched_off(self) -> None:
+        """Running speech is forgotten when the client takes turn detection over."""
+        self.speaking = None
+
+    def see(self, output: Output) -> None:
+        """Check the next output of the session's one ordered stream."""
+        match output:
+            case SpeechStarted(start=start):
+                assert self.speaking is None, "speech started twice"
+                assert start >= self.committed_until, "the new turn reaches into a committed one"
+                self.speaking = output
+            case SpeechStopped(item_id=item_id, end=end):
+                assert self.speaking is not None, "speech stopped that never started"
+                assert item_id == self.speaking.item_id, "speech stopped under another item"
+                assert self.speaking.start <= end, "speech stopped before it started"
+                self.stopped = output
+            case InputCommitted(item_id=item_id, start=start, end=end):
+                assert self.committed_until <= start <= end, "commits overlap or run backwards"
+                assert item_id not in self.commits, "one item committed twice"
+                if self.speaking is not None:
+                    assert (item_id, start) == (self.speaking.item_id, self.speaking.start), "not the announced item"
+                if self.stopped is not None:
+                    assert (item_id, end) == (self.stopped.item_id, self.stopped.end), "stop and commit disagree"
+                self.commits[item_id] = output
+                self.committed_until = end
+                self.speaking = self.stopped = None
+            case InputCleared():
+                self.speaking = None
+            case InputTranscriptDelta(item_id=item_id, delta=delta):
+                announced = self.speaking is not None and self.speaking.item_id == item_id
+                assert announced or item_id in self.commits, "a transcript of nothing"
+                assert item_id not in self.transcribed, "a delta after the transcript's end"
+                assert delta, "an empty delta"
+                self.deltas[item_id] = self.deltas.get(item_id, "") + delta
+            case InputTranscriptCompleted(item_id=item_id, transcript=transcript, duration=duration):
+                self._transcript_ends(item_id)
+                assert transcript == self.deltas.get(item_id, ""), "the deltas do not add up"
+                commit = self.commits[item_id]
+                assert duration == commit.end - commit.start, "wrong duration"
+            case InputTranscriptFailed(item_id=item_id):
+                self._transcript_ends(item_id)
+            case ResponseStarted(response_id=response_id):
+                assert self.open_response is None, "two responses at once"
+                assert response_id not in self.responses, "one response started twice"
+                self.responses.add(response_id)
+                self.open_response = response_id
+            case ResponseEnded(response_id=response_id, status=status, heard=heard, reason=reason, fault=fault):
+                assert response_id == self.open_response, "a response ended that is not open"
+                sent = sum(n for item, n in self.sent.items() if self.items_of[item] == response_id)
+                assert 0 <= heard <= sent, "heard more than was sent"
+                assert (fault is not None) == (status is EndStatus.FAILED)
+                assert (reason is not None) == (status in (EndStatus.CANCELLED, EndStatus.INCOMPLETE))
+                if status is EndStatus.CANCELLED:
+                    assert reason in (EndReason.TURN_DETECTED, EndReason.CLIENT_CANCELLED)
+                if status in (EndStatus.COMPLETED, EndStatus.INCOMPLETE):
+                    items = {item for item, owner in self.items_of.items() if owner == response_id}
+                    assert items <= self.ended_items, "a whole response with an item left open"
+                self.open_response = None
+            case PlayoutCut(item_id=item_id, heard=heard):
+                assert 0 <= heard <= self.sent[item_id], "heard more than was sent"
+            case ContextRequested(response_id=response_id) | Generate(response_id=response_id):
+                assert response_id == self.open_response
+                if isinstance(output, Generate):
+                    assert response_id not in self.generating, "generated twice"
+                    self.generating.add(response_id)
+            case OutputTextDelta(response_id=response_id, item_id=item_id, delta=delta):
+                self._output(response_id, item_id)
+                assert delta, "an empty delta"
+                self.text[item_id] = self.text.get(item_id, "") + delta
+            case OutputAudio(response_id=response_id, item_id=item_id, pcm=pcm):
+                self._output(response_id, item_id)
+                assert pcm, "an empty piece of audio"
+                assert len(pcm) % 2 == 0, "half a sample"
+                self.sent[item_id] += samples_from_bytes(len(pcm))
+            case OutputSpoken(response_id=response_id, item_id=item_id, text_end=text_end, audio_end=audio_end):
+                self._output(response_id, item_id)
+                before = self.marks.get(item_id, (0, 0))
+                assert before[0] <= text_end <= len(self.text[item_id]), "a mark runs backwards or past the text"
+                assert before[1] <= audio_end, "a mark runs backwards"
+                self.marks[item_id] = (text_end, audio_end)
+            case FunctionCallStarted(response_id=response_id, item_id=item_id):
+                assert item_id not in self.items_of, "one call started twice"
+                self._output(response_id, item_id)
+            case FunctionCallArgumentsDelta(response_id=response_id, item_id=item_id):
+                assert item_id in self.items_of, "arguments of no call"
+                self._output(response_id, item_id)
+            case OutputItemEnded(response_id=response_id, item_id=item_id):
+                assert item_id in self.items_of, "an item ended that never began"
+                self._output(response_id, item_id)
+                self.ended_items.add(item_id)
+            case Transcribe(item_id=item_id, start=start, end=end):
+                assert item_id not in self.asked_to_transcribe, "one item recognised twice"
+                self.asked_to_transcribe.add(item_id)
+                commit = self.commits[item_id]
+                assert commit.start == start, "another stretch is recognised than was committed"
+                assert start < end <= commit.end, "another stretch is recognised than was committed"
+            case TranscribePartial(item_id=item_id, start=start, end=end):
+                assert self.speaking is not None, "a look at nothing"
+                assert (item_id, start) == (self.speaking.item_id, self.speaking.start), "a look at something else"
+                assert start < end, "a look at nothing"
+            case Synthesize(response_id=response_id, chunk=chunk, text=text, first=first):
+                assert response_id == self.open_response
+                assert chunk == self.chunks[response_id], "chunks out of order"
+                assert first == (chunk == 0)
+                assert any(map(str.isalnum, text)), "nothing to say"
+                self.chunks[response_id] += 1
+            case StopResponse(response_id=response_id):
+                assert response_id in self.responses
+                assert response_id != self.open_response, "stopped before its end was told"
+            case CommandRefused():
+                pass
+
+    def _transcript_ends(self, item_id: str) -> None:
+        assert item_id in self.commits, "a transcript of nothing"
+        assert item_id not in self.transcribed, "two transcripts of one item"
+        self.transcribed.add(item_id)
+
+    def _output(self, response_id: str, item_id: str) -> None:
+        assert response_id == self.open_response, "output of a response that is not open"
+        assert self.items_of.setdefault(item_id, response_id) == response_id, "an item of another response"
+        assert item_id not in self.ended_items, "an item goes on after its end"
