@@ -20,8 +20,9 @@ from models.resampling import SPEECH_RATE_HZ, to_float16k
 MAX_PIECE_S = 30.0
 """Longest audio decoded at once: the model is trained on pieces up to about 30 s. Longer audio is cut where quiet."""
 
-MIN_PIECE_S = 0.5
-"""Shorter audio is padded with zeros to this: without, 0.3 s of "ten of" gave "Ten of ten of ten" (2026-11-29)."""
+TRAILING_SILENCE_S = 0.3
+"""Zeros put behind each piece. Where audio ends with the last sound, short words repeat ("Five, five, five…"). 0.25 s
+of silence cured all cases tried and took the word error rate of 12 spoken sentences from 5 % to 0 (2026-11-29)."""
 
 SILENCE_PEAK = 4 / 32_768
 """Audio that never exceeds this (4 steps of 16 bits, −78 dBFS) is digital silence and is not decoded."""
@@ -30,7 +31,7 @@ MIN_MEAN_LOG_PROBABILITY = -1.0
 """A text less likely than this (mean of its tokens' natural log) is taken as noise: Whisper's own threshold. Here clear
 speech has −0.02…−0.25, speech in noise at +10 dB −0.13…−0.37, noise alone −0.5…−2.5 (2026-11-29)."""
 
-NOISE_TEXTS = frozenset({"You", "Thank you for watching."})
+NOISE_TEXTS = frozenset({"You", "Thank you for watching.", "Thank you for watching!"})
 """What Moonshine writes on noise, hum and breath, 40 of 46 times (2026-11-29). It ends real words with a full stop, so
 a spoken "You." still comes through."""
 
@@ -101,9 +102,8 @@ class MoonshineRecognizer:
         return " ".join(text for text in texts if text)
 
     def _decode(self, audio: NDArray[np.float32], run: StoppableRun) -> str:
-        shortest = int(MIN_PIECE_S * SPEECH_RATE_HZ)
         audio_s = audio.size / SPEECH_RATE_HZ
-        values = np.pad(audio, (0, max(0, shortest - audio.size)))[None]
+        values = np.pad(audio, (0, int(TRAILING_SILENCE_S * SPEECH_RATE_HZ)))[None]
         mask = np.ones(values.shape, np.int64)
         (hidden,) = self._encoder.run(None, {"input_values": values, "attention_mask": mask}, run.options)
         # The decoder wants the mask of raw samples too: it strides by 384 itself; a mask of frames fails beyond 9.2 s.

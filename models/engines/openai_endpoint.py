@@ -53,29 +53,22 @@ def open_client(base_url: str, api_key: str) -> Any:
     certificates of the user's environment serve other hosts, never this machine.
     """
     from httpx2 import Limits
-    from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Omit, Timeout
 
     class Client(AsyncOpenAI):
-        @property
-        def auth_headers(self) -> dict[str, str]:
-            return {"Authorization": f"Bearer {api_key}"} if api_key else {}
-
         @property
         def default_headers(self) -> dict[str, Any]:
             return {
                 "Accept": "application/json",
                 "Content-Type": "application/json",
                 "User-Agent": "duplex-gateway",
-                **self.auth_headers,
+                "Authorization": f"Bearer {api_key}" if api_key else Omit(),
             }
-
-        def _validate_headers(self, headers: Any, custom_headers: Any) -> None:
-            """Accept requests without a key: most local servers have none."""
 
     timeout = Timeout(SILENCE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
     return Client(
         base_url=base_url,
-        api_key=api_key or "none",
+        api_key=api_key or "none",  # the SDK insists on one; the headers above decide what is sent
         admin_api_key="",
         organization="",
         project="",

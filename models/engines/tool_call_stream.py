@@ -44,8 +44,10 @@ class ToolCallStream:
         function = delta.get("function")
         function = function if isinstance(function, dict) else {}
         name = function.get("name") or ""
-        arguments = function.get("arguments") or ""
-        if not isinstance(arguments, str):
+        arguments = function.get("arguments")
+        if arguments is None:
+            arguments = ""
+        elif not isinstance(arguments, str):
             arguments = json.dumps(arguments)
         call = self._find(delta.get("index"), delta.get("id") or None, name)
         call.name = call.name or name

@@ -1,0 +1,89 @@
+"""A small HTTP server that answers chat requests as a test says, and notes what it was asked."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+Respond = Callable[["Exchange"], Awaitable[None]]
+
+
+@dataclass
+class Exchange:
+    """One request, and the way to answer it."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+    writer: asyncio.StreamWriter
+    client_gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def refuse(self, status: int, body: str, content_type: str = "application/json") -> None:
+        data = body.encode()
+        self.writer.write(
+            f"HTTP/1.1 {status} No\r\nContent-Type: {content_type}\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+            + data
+        )
+        await self.writer.drain()
+
+    async def begin(self) -> None:
+        self.writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await self.writer.drain()
+
+    async def raw(self, data: bytes) -> None:
+        self.writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        await self.writer.drain()
+
+    async def event(self, payload: Any) -> None:
+        await self.raw(b"data: " + json.dumps(payload).encode() + b"\n\n")
+
+    async def delta(self, finish_reason: str | None = None, **delta: Any) -> None:
+        await self.event({"choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
+
+    async def end(self) -> None:
+        await self.raw(b"data: [DONE]\n\n")
+        self.writer.write(b"0\r\n\r\n")
+        await self.writer.drain()
+
+
+@dataclass
+class ChatServer:
+    base_url: str
+    exchanges: list[Exchange] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def chat_server(respond: Respond) -> AsyncIterator[ChatServer]:
+    """Serve on a free port, one request a connection. `respond` answers it, cancelled when the client hangs up."""
+    server = ChatServer("")
+    connections: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        request_line, *lines = head.decode().strip().split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        exchange = Exchange(request_line.split()[1], headers, json.loads(body or b"{}"), writer)
+        server.exchanges.append(exchange)
+        answer, hangup = asyncio.create_task(respond(exchange)), asyncio.create_task(reader.read(1))
+        await asyncio.wait({answer, hangup}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            exchange.client_gone.set()
+            answer.cancel()
+        hangup.cancel()
+        await asyncio.gather(answer, hangup, return_exceptions=True)
+        writer.close()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.create_task(serve(reader, writer))
+        connections.add(connection)
+
+    listener = await asyncio.start_server(accept, "127.0.0.1", 0)
+    server.base_url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"
+    try:
+        yield server
+    finally:
+        listener.close()
+        await asyncio.gather(*connections)
