@@ -10,6 +10,7 @@ from typing import Any
 from models.engines.chat_text import ReplyText
 from models.engines.openai_endpoint import (
     as_engine_error,
+    authorization,
     is_stale_connection,
     normal_base_url,
     open_client,
@@ -48,6 +49,7 @@ class OpenAIChat:
         self._extra_body = extra_body or {}
         self._wants_usage = True
         self._client = open_client(self.base_url, api_key)
+        self._headers = authorization(api_key)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
         """Yield the reply's pieces, then one ChatEnd; see ChatModel.
@@ -113,7 +115,12 @@ class OpenAIChat:
 
         # Plain JSON instead of the SDK's typed chunks: less CPU for each token, and no field is a surprise.
         return await self._client.post(
-            "/chat/completions", body=body, cast_to=object, stream=True, stream_cls=AsyncStream[object]
+            "/chat/completions",
+            body=body,
+            options={"headers": self._headers},
+            cast_to=object,
+            stream=True,
+            stream_cls=AsyncStream[object],
         )
 
     async def _events(self, chunks: Any) -> AsyncGenerator[ChatEvent, None]:

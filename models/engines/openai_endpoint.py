@@ -45,15 +45,22 @@ def is_loopback(base_url: str) -> bool:
         return False
 
 
+def authorization(api_key: str) -> dict[str, Any]:
+    """Return the header that each request must carry: the key, or with "" the SDK's sign for none."""
+    from openai import Omit
+
+    return {"Authorization": f"Bearer {api_key}" if api_key else Omit()}
+
+
 def open_client(base_url: str, api_key: str) -> Any:
-    """Return an `openai.AsyncOpenAI` that sends `api_key` (if any) to `base_url` and to nobody else.
+    """Return an `openai.AsyncOpenAI` that sends `api_key` to `base_url` and to nobody else.
 
     No `OPENAI_*` variable has an effect: organisation, project, admin key and URL are given, and the headers are ours
     alone, so that OPENAI_CUSTOM_HEADERS is left out. Redirects aren't followed, nothing is retried. The proxies and
     certificates of the user's environment serve other hosts, never this machine.
     """
     from httpx2 import Limits
-    from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Omit, Timeout
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
     class Client(AsyncOpenAI):
         @property
@@ -62,13 +69,12 @@ def open_client(base_url: str, api_key: str) -> Any:
                 "Accept": "application/json",
                 "Content-Type": "application/json",
                 "User-Agent": "duplex-gateway",
-                "Authorization": f"Bearer {api_key}" if api_key else Omit(),
             }
 
     timeout = Timeout(SILENCE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
     return Client(
         base_url=base_url,
-        api_key=api_key or "none",  # the SDK insists on one; the headers above decide what is sent
+        api_key=api_key or "none",  # the SDK insists on one; `authorization` decides what is sent
         admin_api_key="",
         organization="",
         project="",
