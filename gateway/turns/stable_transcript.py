@@ -38,7 +38,7 @@ class StableTranscript:
             return ""
         new = words[self._told_words : agreed]
         # The full stop that a recogniser puts after an unfinished sentence is not the speaker's.
-        new[-1] = new[-1].rstrip(".")
+        new[-1] = new[-1].rstrip(".") or new[-1]
         return self._tell(new)
 
     def final(self, text: str) -> str:
