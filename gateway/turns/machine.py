@@ -433,8 +433,7 @@ class TurnMachine:
     def _follow_response(self, now: Samples, out: list[Output]) -> None:
         """Keep the agent's state in step with its response; after its end, answer a burst client's next turn."""
         response = self._response
-        if response is None:
-            return
+        assert response is not None
         if response.has_output:
             self._turns_answered = max(self._turns_answered, response.turns_covered)
         if response.audio_sent and self._player.audible(now) and self.agent is Agent.THINKING:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import assert_never
 
 from gateway.turns.actions import Action, Generate, StopResponse, Synthesize
 from gateway.turns.inputs import (
@@ -169,6 +170,8 @@ class Response:
                 self._generated(message, now, out)
             case GenerationFailed(fault=fault):
                 self.end(EndStatus.FAILED, now, out, fault=fault)
+            case _:
+                assert_never(message)
 
     def _generate(self, now: Samples, out: list[Output]) -> None:
         self.phase = Phase.GENERATING

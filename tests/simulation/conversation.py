@@ -1,7 +1,7 @@
 """A simulated conversation: the turn-taking core, a fed clock, a scripted user and scripted engines.
 
-Nothing here waits and nothing reads a clock: `now` moves only because a test says so. The driver does to the machine exactly
-what gateway/backends/cascade.py does, its timer included, and every output is checked against the backend's promises.
+Nothing here waits and nothing reads a clock: `now` moves only because a test says so. The driver does to the machine
+exactly what gateway/backends/cascade.py does, its timer included, and checks every output against a backend's promises.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from gateway.turns.actions import Generate, StopResponse, Synthesize, Transcribe, TranscribePartial
+from gateway.turns.actions import Generate, Synthesize, Transcribe, TranscribePartial
 from gateway.turns.inputs import (
     AudioReceived,
     CancelRequested,
@@ -41,7 +41,7 @@ from gateway.turns.machine import TurnMachine
 from gateway.turns.response import Output
 from gateway.turns.settings import STALL_AFTER, VAD_FRAME, Detection, TurnSettings
 from gateway.turns.states import Agent, User
-from protocol.audio_time import SAMPLES_PER_MS, Samples, bytes_from_samples, samples_from_ms
+from protocol.audio_time import Samples, bytes_from_samples, samples_from_ms
 from protocol.backend_events import (
     CommandRefused,
     ContextRequested,
@@ -115,8 +115,8 @@ T = TypeVar("T")
 class Conversation:
     """One session of the machine. Time is in samples inside, in milliseconds where a test writes it.
 
-    `asr` and `llm` are one answer for all turns, or a list that is used up turn by turn. `looks` are the interim transcripts.
-    Results of a stopped response still arrive, as in the worst case they do.
+    `asr` and `llm` are one answer for all turns, or a list that is used up turn by turn; a reply in several pieces is a
+    list in that list. `looks` are the interim transcripts. Results of a stopped response still arrive, the worst case.
     """
 
     def __init__(
@@ -192,9 +192,11 @@ class Conversation:
     def run_dry(self, limit_ms: int = 120_000) -> None:
         """Let time pass until nothing is due any more."""
         end = self.now + samples_from_ms(limit_ms)
-        while (at := min((t for t in (self._timer, self._due[0][0] if self._due else None) if t is not None), default=None)) is not None:
+        while self._due or self._timer is not None:
+            times = [due[0] for due in self._due[:1]] + ([] if self._timer is None else [self._timer])
+            at = max(self.now, min(times))
             assert at <= end, "the conversation never comes to rest"
-            self.run_until(max(at, self.now))
+            self.run_until(at)
 
     def _time_passed(self) -> None:
         """The shell's timer: cascade.py, `_time_passed`."""
@@ -260,7 +262,7 @@ class Conversation:
         self._segments.append((end, probability))
 
     def append(self, samples: Samples | None = None) -> None:
-        """Send recorded audio now, all of it or `samples`, and the VAD frames that it completes, as the session's ear does."""
+        """Send recorded audio now, all of it or `samples`, with the VAD frames that it completes."""
         size = self._captured if samples is None else samples
         self._captured -= size
         self.feed(AudioReceived(size))
@@ -457,8 +459,3 @@ def server_vad(**changes: object) -> TurnSettings:
 def by_hand(**changes: object) -> TurnSettings:
     """Return settings without turn detection."""
     return replace(TurnSettings(detection=None), **changes)  # type: ignore[arg-type]  # by field name
-
-
-def ms(samples: Samples) -> float:
-    """Return `samples` in milliseconds, with fractions: for messages of failed tests."""
-    return samples / SAMPLES_PER_MS

@@ -248,7 +248,8 @@ def test_a_reply_that_was_cut_by_its_model_is_spoken_and_incomplete(finish: str,
 
 
 @pytest.mark.parametrize(
-    "reply", [[""], [], ["  \n"], ["<think>I should be rude</think>"], ["<think>never closed"], ["<th", "ink> </think>\n "]]
+    "reply",
+    [[""], [], ["  \n"], ["<think>I should be rude</think>"], ["<think>never closed"], ["<th", "ink> </think>\n "]],
 )
 @pytest.mark.parametrize("audio", [True, False])
 def test_rb06_a_reply_without_words_completes_with_no_item(reply: list[str], audio: bool) -> None:
@@ -606,7 +607,7 @@ def test_results_that_nobody_asked_for_yet_are_dropped(result: TextDelta) -> Non
 
 @pytest.mark.parametrize(
     "result",
-    [result for result in results("client_resp_1") if not isinstance(result, SynthesizedSpeech | SynthesisEnded | SynthesisFailed)],
+    [result for result in results("client_resp_1") if not type(result).__name__.startswith("Synthesi")],
     ids=lambda result: type(result).__name__,
 )
 def test_a_language_model_that_goes_on_after_its_end_is_not_listened_to(result: TextDelta) -> None:

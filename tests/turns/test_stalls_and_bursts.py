@@ -65,7 +65,9 @@ def test_the_end_of_a_turn_lies_no_further_than_its_silence_even_if_the_input_st
     assert conversation.only(SpeechStopped).end == 2 * VAD_FRAME + silence
 
 
-@pytest.mark.parametrize(("silence_ms", "ends_after_ms"), [(100, 400), (399, 400), (400, 400), (401, 401), (2_000, 2_000)])
+@pytest.mark.parametrize(
+    ("silence_ms", "ends_after_ms"), [(100, 400), (399, 400), (400, 400), (401, 401), (2_000, 2_000)]
+)
 def test_mute_in_mid_speech_ends_the_turn_by_the_timer_to_the_sample(silence_ms: int, ends_after_ms: int) -> None:
     conversation = Conversation(server_vad(silence_duration=samples_from_ms(silence_ms)))
     conversation.frames(*[SPEECH] * 30)
@@ -341,7 +343,7 @@ def test_a_frame_that_completes_later_than_its_audio_arrived_is_still_placed_by_
 
 
 def test_a_live_turn_that_may_not_interrupt_is_committed_and_its_response_refused() -> None:
-    conversation = Conversation(server_vad(interrupt_response=False), llm=["One two three.", HANG], first_token_ms=5_000)
+    conversation = Conversation(server_vad(interrupt_response=False), llm=[[HANG]])
     conversation.speak(800)
     conversation.silence(800)
     conversation.speak(800)

@@ -157,7 +157,7 @@ def test_without_looks_the_final_transcript_is_one_delta_word_for_word() -> None
 
 
 def test_a_look_that_was_superseded_loses_nothing() -> None:
-    conversation = Conversation(LIVE, looks=["one two three", None, "one two three four"], asr="one two three four five")
+    conversation = Conversation(LIVE, looks=["one two", None, "one two three"], asr="one two three four five")
     conversation.speak(900)
     conversation.silence(1_000)
     assert "".join(deltas(conversation)) == "one two three four five"
