@@ -35,7 +35,7 @@ ENOUGH_TOKENS = 40
 """After this many the reply ends with the sentence: asked for a short answer, a model this small rambles (chosen)."""
 
 PROMPT_TOKENS = 1024
-"""Longest prompt wanted. 1024 tokens take about 5 s to read on two cores when the prompt cache can't help."""
+"""Longest prompt wanted. 1024 tokens take about 6 s to read on one core when the prompt cache can't help."""
 
 DROP_BLOCK = 8
 """Old messages are dropped in blocks of this many, so that the prompt's start, which the cache needs, rarely moves."""
@@ -43,7 +43,10 @@ DROP_BLOCK = 8
 TEMPERATURE = 0.3
 """Lively enough not to repeat itself, sober enough for a 135M model (chosen)."""
 
-_THREADS = 2
+THREADS = 1
+"""One thread writes 60 tokens/s, ten times as fast as speech, however busy the machine is. Two write 90 on an idle
+one, but they wait for each other at every layer: beside other work on two cores they fell to 2…9 (2026-11-29)."""
+
 _PROMPT_CACHE_MIB = 256
 _BYTES_PER_TOKEN = 3.5
 """English in SmolLM2's tokens has about 4.4 bytes each; this leaves a margin. The server corrects a wrong guess."""
@@ -58,7 +61,7 @@ class EmbeddedChat:
     `base_url`, `api_key` and `model` serve others who want to ask the same server, for instance for probabilities.
     """
 
-    def __init__(self, model: Path, *, temperature: float = TEMPERATURE, threads: int = _THREADS) -> None:
+    def __init__(self, model: Path, *, temperature: float = TEMPERATURE, threads: int = THREADS) -> None:
         import xllamacpp
 
         self.api_key = secrets.token_urlsafe(24)  # other users of this machine can reach loopback too
