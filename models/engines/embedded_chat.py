@@ -43,6 +43,9 @@ DROP_BLOCK = 8
 TEMPERATURE = 0.3
 """Lively enough not to repeat itself, sober enough for a 135M model (chosen)."""
 
+REPEAT_PENALTY = 1.1
+"""llama.cpp's penalty for tokens among the last 64: without one the model may go round in circles."""
+
 THREADS = 1
 """One thread writes 60 tokens/s, ten times as fast as speech, however busy the machine is. Two write 90 on an idle
 one, but they wait for each other at every layer: beside other work on two cores they fell to 2…9 (2026-11-29)."""
@@ -82,7 +85,13 @@ class EmbeddedChat:
         self._server: Any = xllamacpp.Server(parameters)
         self.base_url = f"{self._server.listening_address}/v1"
         self.model = MODEL_NAME
-        self._chat = OpenAIChat(self.base_url, MODEL_NAME, api_key=self.api_key, temperature=temperature)
+        self._chat = OpenAIChat(
+            self.base_url,
+            MODEL_NAME,
+            api_key=self.api_key,
+            temperature=temperature,
+            extra_body={"repeat_penalty": REPEAT_PENALTY},
+        )
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
         """Yield the reply's pieces; see ChatModel. Tools are left out, history is cut to what fits."""

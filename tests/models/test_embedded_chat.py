@@ -23,7 +23,7 @@ def turns(count: int, words: str = "some words") -> list[dict[str, Any]]:
 @pytest.fixture
 async def chat(store: WeightsStore) -> AsyncIterator[EmbeddedChat]:
     store.fetch([SMOLLM2])
-    chat = await asyncio.to_thread(EmbeddedChat, store.path(SMOLLM2, GGUF))
+    chat = await asyncio.to_thread(EmbeddedChat, store.path(SMOLLM2, GGUF), temperature=0.0)
     yield chat
     await chat.aclose()
 
