@@ -136,7 +136,7 @@ class TurnMachine:
 
     def next_deadline(self, now: Samples) -> Samples | None:
         """Return when the machine wants to be called even if nothing happens (gateway clock), or None."""
-        due = [recognition.deadline for recognition in self._recognitions.values()]
+        due = [recognition.deadline for recognition in self._recognitions.values()] if self._recognitions else []
         detection = self.settings.detection
         if detection is not None and (stall := self._user.stall_deadline(detection)) is not None:
             due.append(stall)
@@ -144,7 +144,7 @@ class TurnMachine:
             due.append(at)
         if self.agent is Agent.SPEAKING and (ends_at := self._player.ends_at) is not None:
             due.append(ends_at)
-        return min(due, default=None)
+        return min(due) if due else None
 
     def silent_for(self, now: Samples) -> Samples:
         """Return how long no input has arrived (gateway clock): the duration for InputStalled."""
@@ -209,17 +209,21 @@ class TurnMachine:
 
     def _settle(self, now: Samples, out: list[Output]) -> None:
         """Let time pass up to `now`: deadlines, pacing, the end of playout."""
-        for item_id, recognition in list(self._recognitions.items()):
-            if now >= recognition.deadline:
-                self._not_transcribed(item_id, TRANSCRIPT_TIMEOUT, now, out)
+        if self._recognitions:
+            for item_id, recognition in list(self._recognitions.items()):
+                if now >= recognition.deadline:
+                    self._not_transcribed(item_id, TRANSCRIPT_TIMEOUT, now, out)
         if self._response is not None:
             self._response.settle(now, out)
             self._follow_response(now, out)
         self._settle_playout(now)
 
     def _settle_playout(self, now: Samples) -> None:
+        """While audio plays or waits to play the agent is speaking, and only then."""
+        if self.agent is not Agent.SPEAKING:
+            return
         self._player.settle(now)
-        if self.agent is Agent.SPEAKING and not self._player.audible(now):
+        if not self._player.audible(now):
             trigger = AgentTrigger.PLAYOUT_END if self._response is None else AgentTrigger.PLAYOUT_GAP
             self.agent = next_agent(self.agent, trigger)
 
@@ -415,6 +419,7 @@ class TurnMachine:
         if active is None or request.response_id not in (None, active):
             out.append(CommandRefused(RefusalKind.NO_ACTIVE_RESPONSE, request.client_event_id, request.response_id))
             return
+        self._waiting_turns.clear()  # the client wants silence now, and its next response.create to be accepted
         self._end_response(EndStatus.CANCELLED, now, out, reason=EndReason.CLIENT_CANCELLED)
 
     def _end_response(

@@ -209,12 +209,13 @@ class Conversation:
     def feed(self, message: Input) -> list[Output]:
         """Tell the machine something now and perform what it answers."""
         now = self.now
-        outputs = self.machine.receive(message, now)
+        machine = self.machine
+        outputs = machine.receive(message, now)
         for output in outputs:
             self.timeline.append(Timed(now, output))
             self.promises.see(output)
             self._perform(output)
-        deadline = self.machine.next_deadline(now)
+        deadline = machine.next_deadline(now)
         if deadline is not None and (self._timer is None or deadline < self._timer):
             self._timer = deadline  # an early timer only looks again
         return outputs
@@ -266,8 +267,8 @@ class Conversation:
         size = self._captured if samples is None else samples
         self._captured -= size
         self.feed(AudioReceived(size))
-        received = self.machine.received
         segments = self._segments
+        received = self.machine.received
         while (until := self._frame_end + VAD_FRAME) <= received:
             self._frame_end = until
             middle = until - VAD_FRAME // 2

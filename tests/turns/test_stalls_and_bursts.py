@@ -295,6 +295,18 @@ def test_a_live_barge_in_on_a_response_that_still_generates_after_a_burst_cancel
     assert conversation.ends() == [("resp_1", "cancelled", "turn_detected"), ("resp_2", "completed", None)]
 
 
+def test_a_cancel_ends_the_queue_too_so_that_the_next_create_is_accepted() -> None:
+    conversation = Conversation(asr=["first", "second", "third"], llm=[[HANG], "Yes?"])
+    conversation.burst(*TURN * 3)
+    conversation.wait(1_000)
+    conversation.cancel("resp_1")
+    assert conversation.machine.active_response is None
+    conversation.create()
+    conversation.run_dry()
+    assert conversation.refusals() == []
+    assert conversation.ends() == [("resp_1", "cancelled", "client_cancelled"), ("client_resp_1", "completed", None)]
+
+
 def test_speech_recorded_before_the_response_but_sent_late_is_no_barge_in() -> None:
     conversation = Conversation(asr=["first", "second"], llm=["One two three four five six.", "Two."], word_ms=1_000)
     conversation.create()
