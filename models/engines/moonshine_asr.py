@@ -33,8 +33,8 @@ speech has −0.02…−0.25, speech in noise at +10 dB −0.13…−0.37, noise
 catches part of it (2026-11-29)."""
 
 NOISE_TEXTS = frozenset({"You", "Thank you for watching.", "Thank you for watching!"})
-"""What Moonshine wrote on 41 of 49 pieces of white and brown noise and hum (2026-11-29). It ends real words with a full stop, so
-a spoken "You." still comes through."""
+"""What Moonshine wrote on 41 of 49 pieces of white and brown noise and hum (2026-11-29). It ends real words with a
+full stop, so a spoken "You." still comes through."""
 
 _MAX_TOKENS_PER_S = 6.5
 """Bound of the output length, about that of Moonshine's reference decoder (6): stops runaway repetition."""
