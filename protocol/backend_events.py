@@ -227,7 +227,8 @@ class CommandRefused:
     """A command could not be carried out; nothing changed.
 
     `client_event_id` is that of the client event behind the command (None for a decision of the gateway itself),
-    `response_id` the response in question, `buffered` the input audio at hand (for INPUT_TOO_SHORT).
+    `response_id` the response that was asked for or not found, `buffered` the input audio at hand (for
+    INPUT_TOO_SHORT), `detail` a sentence for the client (for UNSUPPORTED).
     """
 
     kind: RefusalKind

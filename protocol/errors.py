@@ -314,9 +314,8 @@ def _exact_ms(duration: Samples) -> str:
     return f"{duration / SAMPLES_PER_MS:.2f}"
 
 
-def _response_active(refusal: CommandRefused, active: str | None) -> ProtocolError:
-    response_id = active or refusal.response_id
-    which = f": {response_id}" if response_id else ""
+def _response_active(_refusal: CommandRefused, active: str | None) -> ProtocolError:
+    which = f": {active}" if active else ""
     return ProtocolError(
         "conversation_already_has_active_response",
         f"Conversation already has an active response in progress{which}. "

@@ -225,15 +225,15 @@ class SessionProtocol:
     def _forget_request(self, refusal: backend.CommandRefused) -> None:
         """Drop the parameters of a refused response.
 
-        Backends name the response that runs and, in `detail`, the one that they refused; else the client's event id
-        tells it. A refusal without either is a decision of the gateway itself: every request stays.
+        Backends name the response that they refused; else the client's event id tells it. A refusal without either is a
+        decision of the gateway itself: every request stays.
         """
         by_event = [
             response_id
             for response_id, (_, event_id) in self._asked_for.items()
             if event_id is not None and event_id == refusal.client_event_id
         ]
-        for response_id in (refusal.detail, refusal.response_id, *by_event):
+        for response_id in (refusal.response_id, *by_event):
             if response_id in self._asked_for:
                 del self._asked_for[response_id]
                 return

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from gateway.turns.settings import BURST_LEAD, STALL_AFTER
-from protocol.audio_time import Samples, samples_from_s
+from protocol.audio_time import Samples, samples_from_ms, samples_from_s
 
 PACE_WINDOW: Samples = samples_from_s(1)
 """The client's pace is judged over its last one or two windows of this length (chosen: longer than network jitter)."""
+
+SMALL_APPEND: Samples = samples_from_ms(200)
+LONGEST_GAP: Samples = samples_from_s(1)
+"""A live client that appends n at a time is due again after n. Up to 200 ms that is within the patience of a stall; for
+larger appends the gap is not a stall, as long as it is at most a second (chosen: nobody talks through larger ones)."""
 
 
 class InputClock:
@@ -19,7 +24,8 @@ class InputClock:
 
     def __init__(self) -> None:
         self.received: Samples = 0
-        self.last_arrival: Samples | None = None
+        self.due_at: Samples | None = None
+        """When the next audio is due (gateway clock): at the last arrival, or later after a large append."""
         self._anchor: Samples = 0
         self._offset: Samples = 0
         self._run_began: Samples = 0
@@ -28,10 +34,10 @@ class InputClock:
 
     def advance(self, samples: Samples, now: Samples) -> None:
         """Count `samples` that arrived at `now`."""
-        anew = self.last_arrival is None or now - self.last_arrival >= STALL_AFTER
+        anew = self.due_at is None or now - self.due_at >= STALL_AFTER
         before = now - self.received
         self.received += samples
-        self.last_arrival = now
+        self.due_at = now if samples <= SMALL_APPEND else now + min(samples, LONGEST_GAP)
         offset = now - self.received
         if anew:
             self._anchor = before
@@ -67,5 +73,5 @@ class InputClock:
         return position + self._offset
 
     def silent_for(self, now: Samples) -> Samples:
-        """Return how long ago the last audio arrived; 0 before the first."""
-        return 0 if self.last_arrival is None else max(0, now - self.last_arrival)
+        """Return how long audio has been due; 0 before the first."""
+        return 0 if self.due_at is None else max(0, now - self.due_at)

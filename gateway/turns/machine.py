@@ -147,7 +147,7 @@ class TurnMachine:
         return min(due) if due else None
 
     def silent_for(self, now: Samples) -> Samples:
-        """Return how long no input has arrived (gateway clock): the duration for InputStalled."""
+        """Return how long input has been due (gateway clock): the duration for InputStalled."""
         return self._user.clock.silent_for(now)
 
     # --- the one way in --------------------------------------------------------------------------------------------
@@ -383,18 +383,14 @@ class TurnMachine:
                 self._waiting_turns[item_id] = set(self._recognitions)
         else:
             # As OpenAI: with a response still running the automatic one fails, and no client event is to blame.
-            out.append(CommandRefused(RefusalKind.RESPONSE_ACTIVE, None, self._response.response_id))
+            out.append(CommandRefused(RefusalKind.RESPONSE_ACTIVE))
 
     def _answer_turn(self, awaiting: set[str], now: Samples, out: list[Output]) -> None:
         self._start_response(self._new_id("resp"), self.settings.audio_output, awaiting, now, out, automatic=True)
 
     def _response_requested(self, request: ResponseRequested, now: Samples, out: list[Output]) -> None:
         if self._response is not None:
-            active = self._response.response_id
-            refusal = CommandRefused(
-                RefusalKind.RESPONSE_ACTIVE, request.client_event_id, active, detail=request.response_id
-            )
-            out.append(refusal)
+            out.append(CommandRefused(RefusalKind.RESPONSE_ACTIVE, request.client_event_id, request.response_id))
             return
         self._start_response(request.response_id, request.audio, set(self._recognitions), now, out, automatic=False)
 

@@ -90,10 +90,10 @@ class UserTurn:
 
     def stall_deadline(self, detection: Detection) -> Samples | None:
         """Return when a stall that lasts would end the turn (gateway clock); None when nobody speaks."""
-        if self.state is User.SILENT or self.clock.last_arrival is None:
+        if self.state is User.SILENT or self.clock.due_at is None:
             return None
         missing = detection.silence_duration - (self.clock.received - self.voiced_until)
-        return self.clock.last_arrival + max(STALL_AFTER, missing)
+        return self.clock.due_at + max(STALL_AFTER, missing)
 
     def holds_speech(self) -> bool:
         """Return whether anything in the buffer could be speech."""

@@ -132,7 +132,7 @@ class EmbeddedChat:
     ) -> None:
         """Have the server read the next prompt while the user listens, if old messages will have left it by then.
 
-        A shorter history shares no prefix with the cached one; read when the user has spoken, it would cost two seconds.
+        A shorter history shares no prefix with the cached one; read after the user's words, it would cost two seconds.
         """
         expected = {"role": "user", "content": "." * int(NEXT_TURN_TOKENS * _BYTES_PER_TOKEN)}
         coming = fit_messages([*request.messages, {"role": "assistant", "content": reply}, expected], budget)

@@ -130,7 +130,7 @@ def test_without_interruptions_the_turn_is_committed_and_its_response_refused_as
     say_more(conversation)
     assert len(conversation.all(InputCommitted)) == 2
     (refusal,) = conversation.refusals()
-    assert (refusal.kind, refusal.client_event_id, refusal.response_id) == (RefusalKind.RESPONSE_ACTIVE, None, "resp_1")
+    assert (refusal.kind, refusal.client_event_id, refusal.response_id) == (RefusalKind.RESPONSE_ACTIVE, None, None)
     assert len(conversation.transcripts()) == 2
 
 

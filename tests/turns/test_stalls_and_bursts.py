@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.turns.input_clock import InputClock
+from gateway.turns.input_clock import LONGEST_GAP, InputClock
 from gateway.turns.inputs import AudioReceived, InputStalled, SpeechProbability
 from gateway.turns.settings import BURST_LEAD, QUEUED_TURNS, STALL_AFTER, VAD_FRAME
 from gateway.turns.states import Agent, User
@@ -116,6 +116,26 @@ def test_before_the_first_audio_nothing_stalls() -> None:
     assert Conversation().machine.silent_for(samples_from_s(9)) == 0
 
 
+@pytest.mark.parametrize("append_ms", [100, 300, 500, 1_000])
+def test_a_live_client_of_large_appends_is_not_stalled_between_them(append_ms: int) -> None:
+    conversation = Conversation(server_vad(silence_duration=samples_from_ms(500)))
+    for _ in range(6_000 // append_ms):
+        conversation.wait(append_ms)
+        conversation.capture(samples_from_ms(append_ms), True)
+        conversation.append()
+    assert conversation.all(SpeechStopped) == []
+
+
+@pytest.mark.parametrize(
+    ("append_ms", "due_after_ms"), [(200, 0), (201, 201), (999, 999), (1_000, 1_000), (5_000, 1_000)]
+)
+def test_audio_is_due_again_after_as_much_time_as_a_large_append_holds(append_ms: int, due_after_ms: int) -> None:
+    clock = InputClock()
+    clock.advance(samples_from_ms(append_ms), 0)
+    assert clock.silent_for(samples_from_ms(due_after_ms)) == 0
+    assert clock.silent_for(samples_from_ms(due_after_ms) + 1) == 1
+
+
 # --- the input clock ------------------------------------------------------------------------------------------------
 
 
@@ -156,9 +176,9 @@ def test_the_mapping_begins_anew_after_a_stall() -> None:
     clock = InputClock()
     clock.advance(samples_from_s(10), 0)
     assert clock.is_burst
-    clock.advance(480, STALL_AFTER)
+    clock.advance(480, LONGEST_GAP + STALL_AFTER)
     assert not clock.is_burst
-    assert clock.gateway_time(clock.received) == STALL_AFTER
+    assert clock.gateway_time(clock.received) == LONGEST_GAP + STALL_AFTER
 
 
 # --- bursts ---------------------------------------------------------------------------------------------------------
@@ -362,6 +382,6 @@ def test_a_live_turn_that_may_not_interrupt_is_committed_and_its_response_refuse
     conversation.silence(800)
     assert len(conversation.all(InputCommitted)) == 2
     (refusal,) = conversation.refusals()
-    assert (refusal.kind, refusal.client_event_id, refusal.response_id) == (RefusalKind.RESPONSE_ACTIVE, None, "resp_1")
+    assert (refusal.kind, refusal.client_event_id, refusal.response_id) == (RefusalKind.RESPONSE_ACTIVE, None, None)
     assert len(conversation.all(ResponseStarted)) == 1
     assert EndReason.TURN_DETECTED not in [end.reason for end in conversation.all(ResponseEnded)]
