@@ -42,7 +42,10 @@ def server_vad(silence_ms: int, **session: Any) -> dict[str, Any]:
 
 
 class Conversation:
-    """One session with microphone and player. Use as `async with`; the microphone is open from entering to leaving."""
+    """One session with microphone and player. Use as `async with`; the microphone is open from entering to leaving.
+
+    With `truncates` it tells the server, as SDKs do, how much of a reply was heard when the user cut in.
+    """
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class Conversation:
         *,
         update: dict[str, Any],
         api_key: str = "unused",
+        truncates: bool = True,
         on_event: Callable[[StampedEvent], None] | None = None,
     ) -> None:
         self.player = VirtualPlayer()
@@ -57,6 +61,7 @@ class Conversation:
         self.microphone = Microphone(self._send)
         self._update = update
         self._also = on_event
+        self._truncates = truncates
         self._truncations: list[str] = []
         self._stack = AsyncExitStack()
         self._sending: asyncio.Task[None] | None = None
@@ -168,7 +173,7 @@ class Conversation:
             self.player.play(event.details("item_id"), audio_bytes(event), now_s=event.at_s)
         elif event.type == SPEECH_STARTED:
             cut = self.player.flush(now_s=event.at_s)
-            if cut is not None:
+            if cut is not None and self._truncates:
                 item_id, heard_ms = cut
                 truncate = {"type": "conversation.item.truncate", "item_id": item_id, "content_index": 0}
                 self._truncations.append(json.dumps({**truncate, "audio_end_ms": heard_ms}))

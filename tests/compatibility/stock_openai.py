@@ -14,6 +14,7 @@ from openai.resources.realtime.realtime import RealtimeConnection
 from protocol.wire_law import violations
 
 Event = dict[str, Any]
+DEADLINE_S = 30
 
 
 class StockSession:
@@ -24,7 +25,8 @@ class StockSession:
         self.events: list[Event] = []
 
     def next(self) -> Event:
-        raw = self.connection.recv_bytes()
+        # What `recv_bytes` does, but with a deadline: its own call waits for ever.
+        raw = self.connection._connection.recv(timeout=DEADLINE_S, decode=False)
         event: Event = json.loads(raw)
         assert violations(event) == [], event
         assert self.connection.parse_event(raw).type == event["type"]
@@ -34,8 +36,11 @@ class StockSession:
     def until(self, kind: str) -> list[Event]:
         """Receive up to an event of that type; return what came."""
         begin = len(self.events)
-        while self.next()["type"] != kind:
-            assert len(self.events) < 10_000
+        try:
+            while (event := self.next())["type"] != kind:
+                assert event["type"] != "error", event
+        except TimeoutError as error:
+            raise AssertionError(f"no {kind}, but {types(self.events[begin:])}") from error
         return self.events[begin:]
 
     def say(self, text: str, **item: Any) -> str:
