@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import wave
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,12 @@ SPEECH_DROP_DB = 35.0
 """How far below the loudest frame a frame may lie and still count as speech (the rule of the project's load client)."""
 
 _FRAME_MS = 10
+
+BENCH_FOLDER = Path("tests/data/speech")
+"""Where benches look for speech that they weren't given: the repository's clips, from its root."""
+
+BENCH_CLIPS = ("goforward", "cards_001", "librivox_0880", "cards_003", "something")
+"""Short ones, without pauses that would end a turn."""
 
 
 class WavError(Exception):
@@ -52,6 +59,12 @@ def read_clip(path: Path) -> Clip:
     samples = np.clip(np.round(audio * 32_768.0), -32_768, 32_767).astype("<i2")
     onset, end = speech_span(samples)
     return Clip(path.name, samples.tobytes(), onset, end)
+
+
+def bench_clips(given: Sequence[Path]) -> list[Clip]:
+    """Return the given files, or the repository's, trimmed to their speech. Raises WavError."""
+    paths = given or [BENCH_FOLDER / f"{name}.wav" for name in BENCH_CLIPS]
+    return [read_clip(path).trimmed() for path in paths]
 
 
 def _read(path: Path) -> tuple[NDArray[np.float32], int]:

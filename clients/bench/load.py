@@ -1,6 +1,6 @@
 """Many paced sessions on one gateway: what one costs, and whether the others stay on time.
 
-`python -m clients.bench.load CLIP.wav --start` starts a gateway with scripted engines and a real voice detector;
+`python -m clients.bench.load --start` starts a gateway with scripted engines and a real voice detector;
 `--url … --pid …` measures one that runs. For each number of sessions: connected and idle, then turns, then barge-ins.
 """
 
@@ -24,7 +24,7 @@ from clients.bench.figures import percentile, shown, table
 from clients.bench.gateway_process import GatewayProcess, GatewayStartError
 from clients.bench.load_session import SILENCE_MS, LoadSession
 from clients.realtime_connection import RealtimeError
-from clients.wav_audio import Clip, WavError, read_clip
+from clients.wav_audio import Clip, WavError, bench_clips
 
 SESSIONS = (1, 8, 40)
 STAGE_MS = 50
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the bench and return its exit status: 1 if a session failed."""
     asked = _parser().parse_args(argv)
     try:
-        clip = read_clip(asked.file).trimmed()
+        clip = bench_clips([asked.file] if asked.file else [])[0]
         found = []
         for count in asked.sessions:
             with ExitStack() as stack:  # a new gateway for each number, so that memory starts from its baseline
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m clients.bench.load", description=__doc__)
-    parser.add_argument("file", type=Path, metavar="WAV", help="what each session says")
+    parser.add_argument("file", nargs="?", type=Path, metavar="WAV", help="what each session says")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--url", help="a running gateway's Realtime URL")
     where.add_argument(

@@ -1,6 +1,6 @@
 """Voice to voice on one session: how long after the last word the answer is heard, and how soon it stops when cut off.
 
-`python -m clients.bench.voice_latency CLIP.wav … --start` starts a gateway itself; `--url` measures one that runs.
+`python -m clients.bench.voice_latency --start` starts a gateway itself; `--url` measures one that runs.
 A run is ten turns and some barge-ins; its figures are medians over them. Each run stands beside the time of a fixed
 piece of work, and is repeated while another load makes that time too long.
 """
@@ -23,7 +23,7 @@ from clients.bench.gateway_process import GatewayProcess, GatewayStartError
 from clients.conversation import Conversation, server_vad
 from clients.realtime_connection import RealtimeError
 from clients.timeline import DONE, Latencies, turns
-from clients.wav_audio import Clip, WavError, read_clip
+from clients.wav_audio import Clip, WavError, bench_clips
 
 TURNS = 10
 RUNS = 3
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the bench and return its exit status: 1 if turns went unanswered."""
     asked = _parser().parse_args(argv)
     try:
-        clips = [read_clip(path).trimmed() for path in asked.files]
+        clips = bench_clips(asked.files)
         with ExitStack() as stack:
             url = asked.url
             if asked.start is not None:
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m clients.bench.voice_latency", description=__doc__)
-    parser.add_argument("files", nargs="+", type=Path, metavar="WAV", help="speech, taken in turn")
+    parser.add_argument("files", nargs="*", type=Path, metavar="WAV", help="speech, taken in turn")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--url", help="a running gateway's Realtime URL")
     where.add_argument("--start", nargs="?", const="", metavar="FLAGS", help="start one, with these flags for `serve`")
