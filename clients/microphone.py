@@ -99,7 +99,7 @@ class Microphone:
         mixed = self._room[room].copy()
         for at, samples in self._queue:
             skip, begin = max(0, start - at), max(0, at - start)
-            piece = samples[skip : skip + self._chunk - begin]
+            piece = samples[skip : skip + max(0, self._chunk - begin)]
             mixed[begin : begin + len(piece)] += piece
         return _frame(mixed)
 

@@ -1,7 +1,7 @@
 """Many paced sessions on one gateway: what one costs, and whether the others stay on time.
 
 `python -m clients.bench.load --start` starts a gateway with scripted engines and a real voice detector;
-`--url … --pid …` measures one that runs. For each number of sessions: connected and idle, then turns, then barge-ins.
+`--url … --pid …` measures one that runs. For each number of sessions: idle, then turns; idle, then barge-ins.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shlex
 import sys
 import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,7 +23,7 @@ import psutil  # type: ignore[import-untyped]
 from clients.bench.calibration import calibrate, load_average
 from clients.bench.figures import percentile, shown, table
 from clients.bench.gateway_process import GatewayProcess, GatewayStartError
-from clients.bench.load_session import SILENCE_MS, LoadSession
+from clients.bench.load_session import SILENCE_MS, LoadSession, SessionFigures
 from clients.realtime_connection import RealtimeError
 from clients.wav_audio import Clip, WavError, bench_clips
 
@@ -31,6 +32,13 @@ STAGE_MS = 50
 """Delay of each of the three scripted engines: no gateway can save it, so it is taken off."""
 
 START_FLAGS = "--profile scripted --vad silero"
+SENTENCE = "This is one of the sentences that the bench says."
+TURN_REPLY = " ".join([SENTENCE] * 4)
+"""40 words, 12 s at the scripted voice's pace."""
+
+BARGE_IN_REPLY = " ".join([SENTENCE] * 16)
+"""48 s: more than a gateway sends ahead of the player, so that the reply still runs when it is cut off."""
+
 IDLE_S = 5.0
 LIVE_S = 40.0
 TURN_PAUSE_S = 3.0
@@ -59,6 +67,8 @@ class Load:
     barge_in_p95: float | None
     turns: int
     answered: int
+    barge_ins: int
+    cut: int
     errors: int
     calibration_ms: float
     load_average: float
@@ -71,12 +81,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         clip = bench_clips([asked.file] if asked.file else [])[0]
         found = []
         for count in asked.sessions:
-            with ExitStack() as stack:  # a new gateway for each number, so that memory starts from its baseline
-                url, pid = asked.url, asked.pid
-                if asked.start is not None:
-                    gateway = stack.enter_context(GatewayProcess((asked.start or START_FLAGS).split()))
-                    url, pid = gateway.url, gateway.pid
-                found.append(asyncio.run(measure(url, pid, count, clip, asked)))
+            turns, cuts = _Part(False, TURN_REPLY), _Part(True, BARGE_IN_REPLY)
+            for part in (turns, cuts):  # a new gateway for each, so that memory starts from its baseline
+                with ExitStack() as stack:
+                    url, pid = asked.url, asked.pid
+                    if asked.start is not None:
+                        flags = shlex.split(asked.start or START_FLAGS)
+                        gateway = stack.enter_context(GatewayProcess([*flags, "--scripted-reply", part.reply]))
+                        url, pid = gateway.url, gateway.pid
+                    asyncio.run(measure(part, url, pid, count, clip, asked.seconds))
+            found.append(_load(count, turns, cuts, asked.stages_ms))
             print(f"{count} sessions: done", file=sys.stderr)
     except (WavError, RealtimeError, GatewayStartError) as error:
         print(f"load: {error}", file=sys.stderr)
@@ -101,62 +115,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def measure(url: str, pid: int | None, count: int, clip: Clip, asked: argparse.Namespace) -> Load:
-    """Return the figures for `count` sessions. Raises RealtimeError if one cannot connect."""
-    loop = asyncio.get_running_loop()
-    calibration_ms = await asyncio.to_thread(calibrate)
-    meter = _Meter(pid)
-    before = meter.read()
-    sessions = [LoadSession(url, clip) for _ in range(count)]
-    try:
-        for session in sessions:
-            await session.connect()
-        await asyncio.sleep(IDLE_S)
-        idle = meter.read()
-        await asyncio.to_thread(_loop_lateness, url)
-        live_from_s = loop.time() + count * STAGGER_S
-        watching = asyncio.create_task(_watch(meter, url, live_from_s, asked.seconds))
-        await _talk(sessions, live_from_s + asked.seconds, TURN_PAUSE_S, barge_in=False)
-        start, end, lag = await watching
-        await _talk(sessions, loop.time() + count * STAGGER_S + asked.seconds, BARGE_IN_AFTER_S, barge_in=True)
-    finally:
-        await asyncio.gather(*(session.close() for session in sessions))
-    figures = [session.figures for session in sessions]
-    first_audio = [value for each in figures for value in each.first_audio]
-    added = [value - SILENCE_MS - asked.stages_ms for value in first_audio]
-    cuts = [value for each in figures for value in each.barge_in]
-    late = [value for each in figures for value in each.lateness]
-    cores = None if not (start and end) else (end.cpu_s - start.cpu_s) / (end.at_s - start.at_s)
-    return Load(
-        sessions=count,
-        cpu_s_per_session_minute=None if cores is None else cores * 60 / count,
-        cores=cores,
-        idle_mb_per_session=None if not (before and idle) else (idle.rss_mb - before.rss_mb) / count,
-        live_mb_per_session=None if not (before and end) else (end.rss_mb - before.rss_mb) / count,
-        append_late_p99=percentile(late, 0.99),
-        loop_p50=lag.get("p50"),
-        loop_p99=lag.get("p99"),
-        loop_max=lag.get("max"),
-        speech_started_p50=percentile([value for each in figures for value in each.speech_started], 0.5),
-        added_p50=percentile(added, 0.5),
-        added_p95=percentile(added, 0.95),
-        barge_in_p50=percentile(cuts, 0.5),
-        barge_in_p95=percentile(cuts, 0.95),
-        turns=sum(each.turns for each in figures),
-        answered=len(first_audio) + len(cuts),
-        errors=sum(len(each.errors) for each in figures),
-        calibration_ms=calibration_ms,
-        load_average=load_average(),
-    )
-
-
-async def _talk(sessions: Sequence[LoadSession], until_s: float, pause_s: float, *, barge_in: bool) -> None:
-    async with asyncio.TaskGroup() as group:
-        for session in sessions:
-            group.create_task(session.talk(until_s=until_s, pause_s=pause_s, barge_in=barge_in))
-            await asyncio.sleep(STAGGER_S)
-
-
 @dataclass(frozen=True, slots=True)
 class _Reading:
     at_s: float
@@ -177,6 +135,84 @@ class _Meter:
             cpu = self._process.cpu_times()
             memory = self._process.memory_info()
         return _Reading(asyncio.get_running_loop().time(), cpu.user + cpu.system, memory.rss / 2**20)
+
+
+@dataclass(slots=True)
+class _Part:
+    """One part of the bench for one number of sessions: turns, or barge-ins."""
+
+    barge_in: bool
+    reply: str
+    before: _Reading | None = None
+    idle: _Reading | None = None
+    start: _Reading | None = None
+    end: _Reading | None = None
+    lag: dict[str, float] = field(default_factory=dict)
+    figures: list[SessionFigures] = field(default_factory=list)
+    calibration_ms: float = 0.0
+    load_average: float = 0.0
+
+
+async def measure(part: _Part, url: str, pid: int | None, count: int, clip: Clip, seconds: float) -> None:
+    """Fill `part` with what `count` sessions saw. Raises RealtimeError if one cannot connect."""
+    loop = asyncio.get_running_loop()
+    part.calibration_ms = await asyncio.to_thread(calibrate)
+    meter = _Meter(pid)
+    part.before = meter.read()
+    sessions = [LoadSession(url, clip) for _ in range(count)]
+    try:
+        for session in sessions:
+            await session.connect()
+        await asyncio.sleep(IDLE_S)
+        part.idle = meter.read()
+        live_from_s = loop.time() + count * STAGGER_S
+        watching = asyncio.create_task(_watch(meter, url, live_from_s, seconds))
+        pause_s = BARGE_IN_AFTER_S if part.barge_in else TURN_PAUSE_S
+        await _talk(sessions, live_from_s + seconds, pause_s, barge_in=part.barge_in)
+        part.start, part.end, part.lag = await watching
+    finally:
+        await asyncio.gather(*(session.close() for session in sessions))
+    part.load_average = load_average()
+    part.figures = [session.figures for session in sessions]
+
+
+def _load(count: int, turns: _Part, cuts: _Part, stages_ms: float) -> Load:
+    both = turns.figures + cuts.figures
+    first_audio = [value for each in turns.figures for value in each.first_audio]
+    added = [value - SILENCE_MS - stages_ms for value in first_audio]
+    delays = [value for each in cuts.figures for value in each.barge_in]
+    before, idle, start, end = turns.before, turns.idle, turns.start, turns.end
+    cores = None if not (start and end) else (end.cpu_s - start.cpu_s) / (end.at_s - start.at_s)
+    return Load(
+        sessions=count,
+        cpu_s_per_session_minute=None if cores is None else cores * 60 / count,
+        cores=cores,
+        idle_mb_per_session=None if not (before and idle) else (idle.rss_mb - before.rss_mb) / count,
+        live_mb_per_session=None if not (before and end) else (end.rss_mb - before.rss_mb) / count,
+        append_late_p99=percentile([value for each in both for value in each.lateness], 0.99),
+        loop_p50=turns.lag.get("p50"),
+        loop_p99=turns.lag.get("p99"),
+        loop_max=turns.lag.get("max"),
+        speech_started_p50=percentile([value for each in turns.figures for value in each.speech_started], 0.5),
+        added_p50=percentile(added, 0.5),
+        added_p95=percentile(added, 0.95),
+        barge_in_p50=percentile(delays, 0.5),
+        barge_in_p95=percentile(delays, 0.95),
+        turns=sum(each.turns for each in turns.figures),
+        answered=len(first_audio),
+        barge_ins=sum(each.turns for each in cuts.figures),
+        cut=len(delays),
+        errors=sum(len(each.errors) for each in both),
+        calibration_ms=max(turns.calibration_ms, cuts.calibration_ms),
+        load_average=max(turns.load_average, cuts.load_average),
+    )
+
+
+async def _talk(sessions: Sequence[LoadSession], until_s: float, pause_s: float, *, barge_in: bool) -> None:
+    async with asyncio.TaskGroup() as group:
+        for session in sessions:
+            group.create_task(session.talk(until_s=until_s, pause_s=pause_s, barge_in=barge_in))
+            await asyncio.sleep(STAGGER_S)
 
 
 async def _watch(
@@ -218,6 +254,7 @@ def _table(found: Sequence[Load]) -> str:
         ("onset → cancelled p50, ms", lambda load: shown(load.barge_in_p50)),
         ("onset → cancelled p95, ms", lambda load: shown(load.barge_in_p95)),
         ("turns answered", lambda load: f"{load.answered} of {load.turns}"),
+        ("replies cut off", lambda load: f"{load.cut} of {load.barge_ins}"),
         ("errors", lambda load: str(load.errors)),
         ("calibration, ms", lambda load: shown(load.calibration_ms, 1)),
         ("load average", lambda load: shown(load.load_average, 1)),

@@ -11,7 +11,9 @@ import argparse
 import asyncio
 import dataclasses
 import json
+import shlex
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,9 +22,9 @@ from pathlib import Path
 from clients.bench.calibration import TOLERANCE, calibrate, load_average
 from clients.bench.figures import median, percentile, shown, table
 from clients.bench.gateway_process import GatewayProcess, GatewayStartError
-from clients.conversation import Conversation, server_vad
+from clients.conversation import TURN_TIMEOUT_S, Conversation, server_vad
 from clients.realtime_connection import RealtimeError
-from clients.timeline import DONE, Latencies, turns
+from clients.timeline import DONE, SPEECH_STARTED, Latencies, turns
 from clients.wav_audio import Clip, WavError, bench_clips
 
 TURNS = 10
@@ -40,7 +42,11 @@ _STAGES = [field.name for field in dataclasses.fields(Latencies)]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run's figures in ms. `barge_in` counts from the speech onset to response.done(cancelled)."""
+    """One run's figures in ms.
+
+    `barge_in` counts from a speech onset to what ends the reply: response.done (cancelled) or, where the whole reply
+    had been sent already, speech_started, on which clients empty their player.
+    """
 
     turns: tuple[Latencies, ...]
     barge_in: tuple[float, ...]
@@ -61,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with ExitStack() as stack:
             url = asked.url
             if asked.start is not None:
-                url = stack.enter_context(GatewayProcess(asked.start.split())).url
+                url = stack.enter_context(GatewayProcess(shlex.split(asked.start))).url
             runs = measure(url, clips, asked)
     except (WavError, RealtimeError, GatewayStartError) as error:
         print(f"voice_latency: {error}", file=sys.stderr)
@@ -136,14 +142,20 @@ async def _barge_in(conversation: Conversation, clip: Clip) -> float | None:
     if response_id is None or (await conversation.first_audio(response_id)).type == DONE:
         return None
     await asyncio.sleep(BARGE_IN_AFTER_S)
+    if conversation.player.ends_at_s < time.monotonic() + BARGE_IN_AFTER_S:
+        await conversation.played()
+        return None  # too short a reply: the user would speak after it
     cut = conversation.say(clip)
+    onset_s = conversation.microphone.time_of(cut.onset)
+    started = await conversation.connection.until(
+        lambda event: event.type == SPEECH_STARTED and event.at_s > onset_s, within_s=TURN_TIMEOUT_S
+    )
     end = await conversation.ended(response_id)
     second = await conversation.answered(cut)
     if second is not None:
         await conversation.ended(second)
         await conversation.played()
-    delay_ms = (end.at_s - conversation.microphone.time_of(cut.onset)) * 1000
-    return delay_ms if end.details("response", "status") == "cancelled" else None
+    return (max(started.at_s, end.at_s) - onset_s) * 1000
 
 
 def report(runs: Sequence[Run]) -> dict[str, object]:
