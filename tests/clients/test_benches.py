@@ -67,7 +67,11 @@ def test_voice_latency_prints_a_table(brief_gateway: GatewayProcess, capsys: pyt
     assert "calibration" in printed
 
 
-def test_load_measures_the_server_and_its_sessions(gateway: GatewayProcess, capsys: pytest.CaptureFixture[str]) -> None:
+def test_load_measures_the_server_and_its_sessions(
+    gateway: GatewayProcess, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "IDLE_S", 0.5)
+    monkeypatch.setattr(load, "TURN_PAUSE_S", 1.5)
     arguments = [CLIP, "--url", gateway.url, "--pid", str(gateway.pid), "--sessions", "2", "--seconds", "4", "--json"]
     assert load.main(arguments) == 0
     (figures,) = json.loads(capsys.readouterr().out)
