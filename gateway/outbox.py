@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable
 from typing import NamedTuple
+
+from protocol.audio_time import Samples
 
 LIMIT_BYTES = 16 * 2**20
 """Most bytes that may wait for one client (chosen): 30 s of audio, the most made ahead, take 1.9 MB in base64."""
@@ -21,6 +24,8 @@ class OutboxClosed(Exception):
 class _Waiting(NamedTuple):
     frame: str
     audio_of: str | None
+    item_id: str
+    samples: Samples
     size_bytes: int
 
 
@@ -44,8 +49,8 @@ class Outbox:
         """Return the bytes of all frames not yet taken by the writer."""
         return self._waiting_bytes
 
-    def put(self, frame: str, *, audio_of: str | None = None) -> None:
-        """Append a frame; `audio_of` names the response whose audio it carries. Never waits.
+    def put(self, frame: str, *, audio_of: str | None = None, item_id: str = "", samples: Samples = 0) -> None:
+        """Append a frame; `audio_of` names the response whose audio it carries: `samples` of `item_id`. Never waits.
 
         After `close` the frame is dropped: there is nobody left to read it. Raises OutboxOverflow.
         """
@@ -56,15 +61,32 @@ class Outbox:
             self._overflowed = True
             self._clear()
             raise OutboxOverflow(f"more than {self._limit_bytes} bytes wait for the client")
-        self._waiting.append(_Waiting(frame, audio_of, size_bytes))
+        self._waiting.append(_Waiting(frame, audio_of, item_id, samples, size_bytes))
         self._waiting_bytes += size_bytes
         self._changed.set()
 
-    def discard_audio(self, response_id: str) -> None:
-        """Drop the waiting audio of `response_id`; all other frames keep their order."""
-        kept = deque(waiting for waiting in self._waiting if waiting.audio_of != response_id)
+    def discard_audio(self, response_id: str) -> dict[str, Samples]:
+        """Drop the waiting audio of `response_id`; all other frames keep their order. Return what was dropped by item.
+
+        Of each item that is the end of its audio so far: what came before has been taken by the writer.
+        """
+        return self._discard(lambda waiting: waiting.audio_of == response_id)
+
+    def discard_item_audio(self, item_id: str) -> dict[str, Samples]:
+        """Drop the waiting audio of the item `item_id`, as `discard_audio` does."""
+        return self._discard(lambda waiting: waiting.audio_of is not None and waiting.item_id == item_id)
+
+    def _discard(self, unwanted: Callable[[_Waiting], bool]) -> dict[str, Samples]:
+        dropped: Counter[str] = Counter()
+        kept: deque[_Waiting] = deque()
+        for waiting in self._waiting:
+            if unwanted(waiting):
+                dropped[waiting.item_id] += waiting.samples
+                self._waiting_bytes -= waiting.size_bytes
+            else:
+                kept.append(waiting)
         self._waiting = kept
-        self._waiting_bytes = sum(waiting.size_bytes for waiting in kept)
+        return dict(dropped)
 
     async def next_frame(self) -> str:
         """Take the oldest frame, waiting for one. Raises OutboxClosed.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-
-from protocol.session import SessionProtocol
+from contextlib import aclosing
+from typing import assert_never
 
 from gateway.backends.interface import Backend
 from gateway.event_log import EventLog
@@ -20,7 +20,8 @@ from protocol.audio_time import Samples
 from protocol.client_events import ClientEvent, parse_client_event
 from protocol.commands import AppendAudio
 from protocol.errors import ProtocolError, session_expired
-from protocol.outputs import DiscardAudio, Output, ServerEvent, ToBackend
+from protocol.outputs import DiscardAudio, DiscardItemAudio, Output, ServerEvent, ToBackend
+from protocol.session import SessionProtocol
 
 LARGE_FRAME_BYTES = 256 * 2**10
 """Frames above this are parsed off the event loop (design: limits)."""
@@ -54,11 +55,12 @@ class Session:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._backend.run())
                 await self._perform(self._protocol.open())
-                async for event in self._backend.events():
-                    now = self._now()
-                    self.meter.saw(event, now)
-                    self._log.record("backend", now, event)
-                    await self._perform(self._protocol.receive_backend(event))
+                async with aclosing(self._backend.events()) as events:
+                    async for event in events:
+                        now = self._now()
+                        self.meter.saw(event, now)
+                        self._log.record("backend", now, event)
+                        await self._perform(self._protocol.receive_backend(event))
         finally:
             self._log.close()
 
@@ -90,7 +92,7 @@ class Session:
     def expire(self) -> None:
         """Tell the client that its session has reached its longest duration."""
         for output in self._protocol.refuse(session_expired()):
-            self._send(output)
+            self._carry(output)
 
     async def _perform(self, outputs: list[Output]) -> None:
         for output in outputs:
@@ -99,18 +101,25 @@ class Session:
                     heard = await self._hearing.hear(append)
                     self.meter.heard_user(heard, self._now())
                     self._backend.submit(heard)
-                case ToBackend(command=command):
-                    self._backend.submit(command)
                 case _:
-                    self._send(output)
+                    self._carry(output)
 
-    def _send(self, output: Output) -> None:
+    def _carry(self, output: Output) -> None:
         match output:
-            case ServerEvent(payload=payload, audio_of=audio_of):
+            case ServerEvent(payload=payload):
                 self._log.record("server", self._now(), payload)
                 frame = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
-                self.outbox.put(frame, audio_of=audio_of)
+                item_id = payload.get("item_id", "")
+                self.outbox.put(frame, audio_of=output.audio_of, item_id=item_id, samples=output.samples)
             case DiscardAudio(response_id=response_id):
-                self.outbox.discard_audio(response_id)
+                self._unsend(self.outbox.discard_audio(response_id))
+            case DiscardItemAudio(item_id=item_id):
+                self._unsend(self.outbox.discard_item_audio(item_id))
             case ToBackend(command=command):
                 self._backend.submit(command)
+            case _:
+                assert_never(output)
+
+    def _unsend(self, dropped: dict[str, Samples]) -> None:
+        for item_id, samples in dropped.items():
+            self._protocol.audio_unsent(item_id, samples)

@@ -128,6 +128,13 @@ class Conversation:
         if isinstance(item, Message) and item.speech is not None:
             item.speech.gateway_cut = heard
 
+    def unsend(self, item_id: str, samples: Samples) -> None:
+        """Note that the last `samples` of an item's audio were dropped before they were sent; nobody heard them."""
+        item = self.get(item_id)
+        if isinstance(item, Message) and item.speech is not None:
+            item.speech.unsend(samples)
+            self.audio.shorten(item_id, samples)
+
     def set_transcript(self, item_id: str, transcript: str) -> None:
         """Note what the user said in an item; nothing if the client has deleted it."""
         item = self.get(item_id)

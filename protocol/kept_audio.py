@@ -43,6 +43,13 @@ class KeptAudio:
             return None
         return bytes(audio if length is None else audio[: bytes_from_samples(length)])
 
+    def shorten(self, item_id: str, samples: Samples) -> None:
+        """Drop the last `samples` of an item's audio."""
+        audio = self._audio.get(item_id, bytearray())
+        surplus = min(bytes_from_samples(samples), len(audio))
+        del audio[len(audio) - surplus :]
+        self._total_bytes -= surplus
+
     def forget(self, item_id: str) -> None:
         """Drop an item's audio."""
         self._total_bytes -= len(self._audio.pop(item_id, b""))

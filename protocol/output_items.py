@@ -91,6 +91,7 @@ class OutputMessage(_OutputItem):
             self._event(
                 "response.output_audio.delta",
                 audio_of=self._response_id,
+                samples=samples_from_bytes(len(piece)),
                 content_index=0,
                 delta=base64.b64encode(piece).decode("ascii"),
             )

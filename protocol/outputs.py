@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from protocol.audio_time import Samples
 from protocol.commands import Command
 
 
@@ -13,18 +14,32 @@ class ServerEvent:
     """One event for the client, in GA shape, `event_id` included.
 
     `audio_of` names the response whose audio this is (an audio delta), so that a cancelled response's queued audio can
-    be dropped; None for every other event.
+    be dropped; None for every other event. `samples` is how much audio it carries.
     """
 
     payload: dict[str, Any]
     audio_of: str | None = None
+    samples: Samples = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DiscardAudio:
-    """Drop the audio deltas of `response_id` that still wait to be sent; they come before the events that follow."""
+    """Drop the audio deltas of `response_id` that still wait to be sent; they come before the events that follow.
+
+    What was dropped is told to `SessionProtocol.audio_unsent`.
+    """
 
     response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardItemAudio:
+    """Drop the audio deltas of the item `item_id` that still wait to be sent, though its response may be over.
+
+    What was dropped is told to `SessionProtocol.audio_unsent`.
+    """
+
+    item_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,4 +49,4 @@ class ToBackend:
     command: Command
 
 
-Output = ServerEvent | DiscardAudio | ToBackend
+Output = ServerEvent | DiscardAudio | DiscardItemAudio | ToBackend

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from protocol.audio_time import Samples
 from protocol.errors import ProtocolError
 from protocol.ids import IdSource
 from protocol.outputs import ServerEvent
@@ -15,9 +16,11 @@ class ServerEvents:
     def __init__(self, ids: IdSource) -> None:
         self.new_id = ids
 
-    def __call__(self, kind: str, /, *, audio_of: str | None = None, **fields: Any) -> ServerEvent:
+    def __call__(
+        self, kind: str, /, *, audio_of: str | None = None, samples: Samples = 0, **fields: Any
+    ) -> ServerEvent:
         """Return the server event of type `kind` with `fields`."""
-        return ServerEvent({"type": kind, "event_id": self.new_id("event"), **fields}, audio_of)
+        return ServerEvent({"type": kind, "event_id": self.new_id("event"), **fields}, audio_of, samples)
 
     def error(self, error: ProtocolError) -> ServerEvent:
         """Return the `error` event for `error`."""

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 from protocol import backend_events as backend
 from protocol import client_events as client
 from protocol import errors
+from protocol.audio_time import Samples
 from protocol.backend_events import BackendEvent, RefusalKind
 from protocol.client_events import ClientEvent
 from protocol.commands import (
@@ -29,7 +30,7 @@ from protocol.input_events import InputEvents
 from protocol.input_pcm import InputPcm
 from protocol.items import item_from_wire
 from protocol.kept_audio import RecentInput
-from protocol.outputs import Output, ToBackend
+from protocol.outputs import DiscardItemAudio, Output, ToBackend
 from protocol.response_events import RunningResponse
 from protocol.response_parameters import ResponseParameters, overridden
 from protocol.server_events import ServerEvents
@@ -164,11 +165,15 @@ class SessionProtocol:
                 return self._context(response_id)
             case backend.PlayoutCut(item_id, heard):
                 self.conversation.cut(item_id, heard)
-                return []
+                return [DiscardItemAudio(item_id)]
             case backend.CommandRefused():
                 return self._refused(event)
             case _:
                 return self._response_event(event)
+
+    def audio_unsent(self, item_id: str, samples: Samples) -> None:
+        """Take the shell's word that the last `samples` of an item's audio were dropped before they were sent."""
+        self.conversation.unsend(item_id, samples)
 
     def _response_event(
         self,

@@ -11,18 +11,39 @@ from protocol.audio_time import Samples
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]\s*|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+\s*")
 """A word, with the blanks after it; a Japanese or Chinese character counts as one."""
 
+_IDEOGRAM_LENGTH = 3
+_DIGIT_LENGTH = 4
+_SENTENCE_PAUSE = 5
+_CLAUSE_PAUSE = 3
+"""How long things take to say, in letters of English: an ideogram or a digit is a syllable or two, a full stop about
+0.35 s and a comma 0.2 s at 15 letters a second (measured on the embedded voice, 2026-11-29)."""
+
+
+def _length(word: str) -> int:
+    """Return how long a word takes to say, in letters; at least one."""
+    lengths = (_DIGIT_LENGTH if c.isdigit() else _IDEOGRAM_LENGTH if c > "\u2fff" else 1 for c in word if c.isalnum())
+    return sum(lengths) + 1
+
+
+def _pause(word: str) -> int:
+    """Return the length of the pause after a word, in letters."""
+    last = word.rstrip(" \t\r\n\"'”’)»」")[-1:]
+    return _SENTENCE_PAUSE if last in ".!?…。！？" else _CLAUSE_PAUSE if last in ",;:—、，；：" else 0
+
 
 @dataclass(slots=True)
 class SpeechPart:
     """The `output_audio` content of an assistant message.
 
-    `audio_sent` counts the samples given to the client. `client_cut` is the client's last truncate, `gateway_cut` the
+    `audio_sent` counts the samples given to the client, `audio_unsent` those after them that were made but dropped
+    before they were sent. `client_cut` is the client's last truncate, `gateway_cut` the
     virtual player's: the client knows what its user heard, so its word replaces the gateway's, earlier or later.
     `whole`: the item ended by itself, so that its audio says all of its text.
     """
 
     text: str = ""
     audio_sent: Samples = 0
+    audio_unsent: Samples = 0
     client_cut: Samples | None = None
     gateway_cut: Samples | None = None
     whole: bool = False
@@ -31,6 +52,16 @@ class SpeechPart:
     def mark(self, text_end: int, audio_end: Samples) -> None:
         """Note that the first `text_end` characters are spoken by the first `audio_end` samples."""
         self._marks.append((text_end, audio_end))
+
+    def unsend(self, samples: Samples) -> None:
+        """Note that the last `samples` counted as sent were dropped on their way."""
+        samples = min(samples, self.audio_sent)
+        self.audio_sent -= samples
+        self.audio_unsent += samples
+
+    @property
+    def _audio_made(self) -> Samples:
+        return self.audio_sent + self.audio_unsent
 
     @property
     def heard(self) -> Samples:
@@ -41,24 +72,39 @@ class SpeechPart:
     def heard_text(self) -> str:
         """Return the words whose audio was heard, never one more.
 
-        A stretch of text between two marks that was heard in part gives the same share of its words, rounded down.
+        Of a stretch of text between two marks that was heard in part, those words count whose end lies in the same
+        share of the stretch, measured by how long they take to say.
         """
         heard = self.heard
-        if self.whole and heard == self.audio_sent:
+        if self.whole and heard == self._audio_made:
             return self.text
         text_start, audio_start = 0, 0
         for text_end, audio_end in self._all_marks():
             if audio_end > heard:
-                words = list(_WORD.finditer(self.text, text_start, text_end))
-                share = len(words) * (heard - audio_start) // (audio_end - audio_start)
-                return self.text[: words[share - 1].end() if share else text_start].rstrip()
+                share = (heard - audio_start, audio_end - audio_start)
+                return self.text[: self._end_of_share(text_start, text_end, *share)].rstrip()
             text_start, audio_start = text_end, audio_end
         return self.text[:text_start].rstrip()
+
+    def _end_of_share(self, start: int, end: int, heard: Samples, samples: Samples) -> int:
+        """Return where the words end that were said in the first `heard` of the `samples` of text [start, end)."""
+        words = list(_WORD.finditer(self.text, start, end))
+        lengths = [_length(word.group()) for word in words]
+        pauses = [_pause(word.group()) for word in words[:-1]]  # the stretch's last pause is not part of its audio
+        total = sum(lengths) + sum(pauses)
+        said, reached = 0, start
+        for word, length, pause in zip(words, lengths, [*pauses, 0], strict=True):
+            said += length
+            if said * samples > total * heard:
+                break
+            said += pause
+            reached = word.end()
+        return reached
 
     def _all_marks(self) -> list[tuple[int, Samples]]:
         """Return the marks, with one at the end of a whole item: after its last mark the rest says the rest."""
         if self.whole and (not self._marks or self._marks[-1][0] < len(self.text)):
-            return [*self._marks, (len(self.text), self.audio_sent)]
+            return [*self._marks, (len(self.text), self._audio_made)]
         return self._marks
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import replace
 from typing import assert_never
@@ -87,6 +87,8 @@ class CascadeBackend:
         self._work: dict[str, set[asyncio.Task[None]]] = {}
         self._events: deque[BackendEvent] = deque()  # drained each loop turn; the outbox bounds what follows
         self._event_ready = asyncio.Event()
+        self._early: deque[Command] = deque()  # what comes in the loop turn or two before `run` begins
+        self._over = False
         self._tasks: asyncio.TaskGroup | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Samples = 0
@@ -99,21 +101,35 @@ class CascadeBackend:
         self._crashed = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                await self._crashed
+                try:
+                    while self._early:
+                        self._obey(self._early.popleft())
+                    await self._crashed
+                finally:
+                    self._over = True  # what the stopped engines still report goes nowhere
         finally:
-            self._tasks = None
             if self._timer is not None:
                 self._timer.cancel()
+            self._event_ready.set()
 
-    async def events(self) -> AsyncIterator[BackendEvent]:
-        """Yield events in order, for ever; the one consumer stops by being cancelled."""
+    async def events(self) -> AsyncGenerator[BackendEvent, None]:
+        """Yield events in order until `run` has ended."""
         while True:
             while self._events:
                 yield self._events.popleft()
+            if self._over:
+                return
             self._event_ready.clear()
             await self._event_ready.wait()
 
     def submit(self, command: Command) -> None:
+        """Obey a command; before `run` has begun it waits for that."""
+        if self._tasks is None:
+            self._early.append(command)
+        else:
+            self._obey(command)
+
+    def _obey(self, command: Command) -> None:
         """Translate a command into the machine's input."""
         match command:
             case AppendAudio():
@@ -170,6 +186,8 @@ class CascadeBackend:
     # --- the machine's side ----------------------------------------------------------------------------------------
 
     def _tell(self, message: Input) -> None:
+        if self._over:
+            return
         now = self._now()
         for output in self._machine.receive(message, now):
             match output:

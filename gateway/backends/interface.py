@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,11 +29,14 @@ class Backend(Protocol):
     capabilities: Capabilities
 
     def submit(self, command: Command) -> None:
-        """Take a command. Never blocks and never raises; what is wrong comes back as CommandRefused."""
+        """Take a command; what is wrong comes back as CommandRefused. Never blocks, raises nothing but a bug.
+
+        Commands given before `run` has begun are obeyed when it begins, those given after its end are dropped.
+        """
         ...
 
-    def events(self) -> AsyncIterator[BackendEvent]:
-        """Yield the session's events in their total order until the backend is closed. One consumer."""
+    def events(self) -> AsyncGenerator[BackendEvent, None]:
+        """Yield the session's events in their total order until `run` has ended. One consumer, which closes it."""
         ...
 
     async def run(self) -> None:

@@ -36,6 +36,31 @@ async def test_discarding_drops_only_that_responses_audio_and_keeps_the_order() 
     assert await outbox.next_frames() == ["text of 1", "audio of 2", "done of 1", "audio of 1 from later"]
 
 
+async def test_discarding_tells_how_much_of_which_item_was_dropped() -> None:
+    outbox = Outbox()
+    outbox.put("taken", audio_of="resp_1", item_id="a", samples=7)
+    await outbox.next_frame()
+    outbox.put("1a", audio_of="resp_1", item_id="a", samples=240)
+    outbox.put("1b", audio_of="resp_1", item_id="b", samples=100)
+    outbox.put("2c", audio_of="resp_2", item_id="c", samples=1)
+    outbox.put("1a more", audio_of="resp_1", item_id="a", samples=60)
+    assert outbox.discard_audio("resp_1") == {"a": 300, "b": 100}
+    assert outbox.discard_audio("resp_1") == {}
+    assert outbox.waiting_bytes == 2
+    assert await outbox.next_frames() == ["2c"]
+
+
+async def test_an_items_audio_is_dropped_and_its_other_frames_stay() -> None:
+    outbox = Outbox()
+    outbox.put("text of a", item_id="a")
+    outbox.put("audio of a", audio_of="resp_1", item_id="a", samples=10)
+    outbox.put("audio of b", audio_of="resp_1", item_id="b", samples=10)
+    outbox.put("done of a", item_id="a")
+    assert outbox.discard_item_audio("a") == {"a": 10}
+    assert outbox.discard_item_audio("x") == {}
+    assert await outbox.next_frames() == ["text of a", "audio of b", "done of a"]
+
+
 async def test_a_reader_wakes_only_for_a_frame_after_everything_was_discarded() -> None:
     outbox = Outbox()
     outbox.put("audio", audio_of="resp_1")

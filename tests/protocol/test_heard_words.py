@@ -20,6 +20,7 @@ from protocol.backend_events import (
     ResponseStarted,
 )
 from protocol.commands import ItemTruncated
+from protocol.outputs import DiscardItemAudio
 from protocol.speech import SpeechPart
 
 FIRST, SECOND = "One two three four.", " Five six seven eight."
@@ -227,3 +228,74 @@ def test_a_cancelled_reply_remembers_only_what_was_sent(talk: Any) -> None:
         ResponseEnded("r", EndStatus.CANCELLED, 12_000, EndReason.CLIENT_CANCELLED),
     )
     assert talk.session.conversation.get("a").speech.heard_text() == FIRST
+
+
+# --- audio that was dropped before it was sent ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("unsent", "words"),
+    [
+        (0, FIRST + SECOND),
+        (1, FIRST + " Five six seven"),
+        (24, FIRST + " Five six seven"),
+        (25, FIRST + " Five six seven"),
+        (26, FIRST + " Five six"),
+        (100, FIRST),
+        (101, "One two three"),
+        (200, ""),
+        (201, ""),
+    ],
+)
+def test_nobody_heard_what_was_dropped_before_it_was_sent(unsent: int, words: str) -> None:
+    for whole in (True, False):
+        speech = spoken((FIRST, 100), (SECOND, 100), whole=whole)
+        speech.unsend(unsent)
+        assert speech.audio_sent == max(0, 200 - unsent)
+        assert speech.heard_text() == words
+
+
+def test_a_whole_reply_without_marks_says_a_share_of_its_words_by_what_was_sent() -> None:
+    speech = SpeechPart(text=FIRST, audio_sent=100, whole=True)
+    speech.unsend(50)
+    assert speech.heard_text() == "One two"
+
+
+def test_a_cut_beyond_what_was_sent_counts_no_further_than_that() -> None:
+    speech = spoken((FIRST, 100), (SECOND, 100))
+    speech.unsend(100)
+    assert heard(speech, 150) == FIRST
+    assert heard(speech, 50) == "One two"
+
+
+def test_dropped_audio_is_neither_truncatable_nor_retrieved(talk: Any) -> None:
+    talk.agent_says("r", "a", (FIRST, 24_000), (SECOND, 24_000))
+    talk.session.audio_unsent("a", 24_000)
+    (item,) = (item for item in talk.session.conversation.items if item.id == "a")
+    assert item.speech.audio_sent == 24_000
+    assert len(talk.retrieved("a")["content"][0]["audio"]) == 4 * 48_000 // 3
+    talk.refused("conversation.item.truncate", item_id="a", content_index=0, audio_end_ms=1_033)
+    talk.send("conversation.item.truncate", item_id="a", content_index=0, audio_end_ms=1_000)
+    assert talk.commands(ItemTruncated)[-1] == ItemTruncated("a", 24_000)
+    assert talk.retrieved("a")["content"][0]["transcript"] == FIRST
+
+
+def test_a_voice_of_which_nothing_was_sent_may_still_be_changed(talk: Any) -> None:
+    talk.agent_says("r", "a", (FIRST, 24_000))
+    talk.session.audio_unsent("a", 24_000)
+    (updated,) = talk.update(audio={"output": {"voice": "ash"}})
+    assert updated["type"] == "session.updated"
+
+
+def test_dropped_audio_of_an_item_that_is_gone_or_not_speech_changes_nothing(talk: Any) -> None:
+    talk.user_types("Hi.", id="u")
+    talk.session.audio_unsent("u", 10)
+    talk.session.audio_unsent("nobody", 10)
+    assert talk.retrieved("u")["content"] == [{"type": "input_text", "text": "Hi."}]
+
+
+def test_a_cut_drops_the_items_waiting_audio_even_when_its_response_is_over(talk: Any) -> None:
+    talk.agent_says("r", "a", (FIRST, 100))
+    before = len(talk.outputs)
+    assert talk.backend(PlayoutCut("a", 50)) == []
+    assert talk.outputs[before:] == [DiscardItemAudio("a")]

@@ -81,3 +81,18 @@ def test_recent_input_gives_only_what_it_has_whole() -> None:
     assert recent.cut(6 * 24_000 - 1, 6 * 24_000 + 1) == b"\x05\0\x06\0"
     assert recent.cut(20 * 24_000 - 1, 20 * 24_000 + 1) is None
     assert recent.cut(20 * 24_000, 20 * 24_000) is None
+
+
+def test_audio_can_be_shortened_from_its_end_and_makes_room_again() -> None:
+    kept = KeptAudio()
+    kept.append("a", b"abcdef")
+    kept.shorten("a", 1)
+    assert kept.get("a") == b"abcd"
+    assert kept._total_bytes == 4
+    kept.shorten("a", 0)
+    assert kept.get("a") == b"abcd"
+    kept.shorten("a", 9)
+    assert kept.get("a") == b""
+    assert kept._total_bytes == 0
+    kept.shorten("nobody", 5)
+    assert kept.get("nobody") is None

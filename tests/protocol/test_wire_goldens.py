@@ -37,7 +37,7 @@ from protocol.backend_events import (
     SpeechStopped,
     TokenUsage,
 )
-from protocol.outputs import DiscardAudio, Output, ServerEvent
+from protocol.outputs import DiscardAudio, DiscardItemAudio, Output, ServerEvent
 
 GOLDEN = Path(__file__).parent / "golden"
 TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
@@ -62,6 +62,8 @@ def line(output: Output) -> dict[str, Any]:
         return payload
     if isinstance(output, DiscardAudio):
         return {"discard_audio": output.response_id}
+    if isinstance(output, DiscardItemAudio):
+        return {"discard_item_audio": output.item_id}
     return {"to_backend": type(output.command).__name__, **told(dataclasses.asdict(output.command))}
 
 
