@@ -50,21 +50,22 @@ def test_speech_that_nobody_cut_is_heard_whole() -> None:
     ("cut", "words"),
     [
         (0, ""),
-        (24, ""),
-        (25, "One"),
-        (26, "One"),
-        (49, "One"),
-        (50, "One two"),
+        (21, ""),  # of the 19 letters' time that the chunk takes, "One" takes 4
+        (22, "One"),
+        (42, "One"),
+        (43, "One two"),
+        (73, "One two"),
+        (74, "One two three"),
         (99, "One two three"),
         (100, FIRST),
-        (124, FIRST),
-        (125, FIRST + " Five"),
+        (123, FIRST),
+        (124, FIRST + " Five"),
         (199, FIRST + " Five six seven"),
         (200, FIRST + SECOND),
         (5000, FIRST + SECOND),
     ],
 )
-def test_a_chunk_heard_in_part_gives_its_share_of_words_rounded_down(cut: int, words: str) -> None:
+def test_a_chunk_heard_in_part_gives_the_words_whose_end_was_heard(cut: int, words: str) -> None:
     assert heard(spoken((FIRST, 100), (SECOND, 100)), cut) == words
 
 
@@ -238,9 +239,8 @@ def test_a_cancelled_reply_remembers_only_what_was_sent(talk: Any) -> None:
     [
         (0, FIRST + SECOND),
         (1, FIRST + " Five six seven"),
-        (24, FIRST + " Five six seven"),
-        (25, FIRST + " Five six seven"),
-        (26, FIRST + " Five six"),
+        (28, FIRST + " Five six seven"),
+        (29, FIRST + " Five six"),
         (100, FIRST),
         (101, "One two three"),
         (200, ""),
