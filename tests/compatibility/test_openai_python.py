@@ -259,26 +259,3 @@ def test_errors_name_the_event_that_caused_them(base_url: str, llm: RecordingCha
         session.connection.response.cancel(event_id="evt_cancel")
         error = session.until("error")[-1]["error"]
         assert (error["code"], error["event_id"]) == ("response_cancel_not_active", "evt_cancel")
-
-
-@pytest.mark.xfail(reason="responses outside the conversation are not served yet", raises=AssertionError)
-def test_an_out_of_band_response_stays_out_of_the_conversation(base_url: str, llm: RecordingChatServer) -> None:
-    llm.answer("Aside.", "Normal.")
-    with stock_session(base_url) as session:
-        session.say("Hello.")
-        asked: Any = {
-            "conversation": "none",
-            "metadata": {"topic": "aside"},
-            "output_modalities": ["text"],
-            "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Only this."}]}],
-        }
-        session.connection.response.create(response=asked)
-        events = session.until("response.done")
-        assert "conversation.item.added" not in types(events)
-        assert events[0]["response"]["metadata"] == events[-1]["response"]["metadata"] == {"topic": "aside"}
-        assert events[-1]["response"]["conversation_id"] is None
-        session.connection.response.create()
-        session.until("response.done")
-        assert llm.requests[0].said_by("user") == ["Only this."]
-        assert llm.requests[1].said_by("user") == ["Hello."]
-        assert llm.requests[1].said_by("assistant") == []

@@ -1,0 +1,33 @@
+"""Prints how long each stage of the suite took beside its budget, so that a slow test is seen when it is added."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+STAGES_MIN = {
+    "core": (2, ("turns", "protocol", "gateway", "simulation", "test_documents.py", "test_packaging.py")),
+    "models": (4, ("models",)),
+    "clients": (5, ("clients", "compatibility")),
+    "conversations": (6, ("endtoend",)),
+}
+"""Budget in minutes of each stage, and the folders of tests/ that it consists of."""
+
+_spent_s: defaultdict[str, float] = defaultdict(float)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add a test's set-up, call and tear-down to its folder's time."""
+    _spent_s[report.nodeid.split("::")[0].removeprefix("tests/").split("/")[0]] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the stage table."""
+    terminalreporter.section("stages")
+    for name, (budget_min, folders) in STAGES_MIN.items():
+        spent_s = sum(_spent_s.pop(folder, 0.0) for folder in folders)
+        over = "   over budget" if spent_s > 60 * budget_min else ""
+        terminalreporter.write_line(f"{name:<16} {spent_s:5.0f} s   budget {budget_min:2d} min{over}")
+    for folder, spent_s in _spent_s.items():
+        terminalreporter.write_line(f"{folder:<16} {spent_s:5.0f} s   no budget")
