@@ -17,7 +17,7 @@ from gateway.hearing import Hearing
 from gateway.meter import Meter
 from gateway.outbox import Outbox
 from protocol.audio_time import Samples
-from protocol.client_events import ClientEvent, parse_client_event
+from protocol.client_events import parse_client_event
 from protocol.commands import AppendAudio
 from protocol.errors import ProtocolError, session_expired
 from protocol.outputs import DiscardAudio, DiscardItemAudio, Output, ServerEvent, ToBackend
@@ -66,26 +66,18 @@ class Session:
 
     async def receive_text(self, frame: str) -> None:
         """Take a client's frame. Frames are taken one after the other; the next waits until this one is dealt with."""
-        try:
-            if len(frame) > LARGE_FRAME_BYTES:
-                event = await asyncio.to_thread(parse_client_event, frame)
-            else:
-                event = parse_client_event(frame)
-        except ProtocolError as error:
-            await self._perform(self._protocol.refuse(error))
-            return
-        await self._take(event)
+        await self._receive(frame, off_loop=len(frame) > LARGE_FRAME_BYTES)
 
     async def receive_binary(self, frame: bytes) -> None:
         """Take a binary frame, which the protocol does not know."""
+        await self._receive(frame, off_loop=False)
+
+    async def _receive(self, frame: str | bytes, *, off_loop: bool) -> None:
         try:
-            event = parse_client_event(frame)
+            event = await asyncio.to_thread(parse_client_event, frame) if off_loop else parse_client_event(frame)
         except ProtocolError as error:
             await self._perform(self._protocol.refuse(error))
             return
-        await self._take(event)
-
-    async def _take(self, event: ClientEvent) -> None:
         self._log.record("client", self._now(), event)
         await self._perform(self._protocol.receive(event))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from gateway.backends.cascade import CascadeBackend
 from gateway.turns import inputs
 from gateway.turns.settings import Deadlines
 from models.engines.scripted import Hang, ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer
-from models.interfaces import ChatEnd, ChatText, ChatToolCall, EngineError
+from models.interfaces import ChatEnd, ChatEvent, ChatText, ChatToolCall, EngineError
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
     CommandRefused,
@@ -54,6 +54,8 @@ from protocol.ids import CountingIds
 from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.scripted_cascade import BY_HAND, CONTEXT, SERVER_VAD, quiet, running, scripted_engines, voice
 
+ScriptedEvent = ChatEvent | EngineError | Hang
+
 
 @pytest.fixture
 async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
@@ -86,6 +88,16 @@ class HoarseSynthesizer:
         raise EngineError("tts_failed", "The voice failed.")
 
 
+def noting(told: list[inputs.Input]) -> Callable[[inputs.Input, int], list[Any]]:
+    """Return a machine's `receive` that only notes what it is told."""
+
+    def receive(message: inputs.Input, now: int) -> list[Any]:
+        told.append(message)
+        return []
+
+    return receive
+
+
 # --- commands in ---------------------------------------------------------------------------------------------------
 
 
@@ -107,7 +119,7 @@ async def test_every_command_reaches_the_machine(
     async with running(time, scripted_engines(time)) as cascade:
         told: list[inputs.Input] = []
         machine = cascade.backend._machine
-        monkeypatch.setattr(machine, "receive", lambda message, now: told.append(message) or [])
+        monkeypatch.setattr(machine, "receive", noting(told))
         cascade.backend.submit(command)
         assert told == [message]
 
@@ -115,7 +127,7 @@ async def test_every_command_reaches_the_machine(
 async def test_the_frames_of_an_append_follow_its_audio(time: FedTime, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(time, scripted_engines(time)) as cascade:
         told: list[inputs.Input] = []
-        monkeypatch.setattr(cascade.backend._machine, "receive", lambda message, now: told.append(message) or [])
+        monkeypatch.setattr(cascade.backend._machine, "receive", noting(told))
         cascade.backend.submit(AppendAudio(bytes(3072), (SpeechFrame(768, 0.25), SpeechFrame(1536, 0.75))))
         assert told == [
             inputs.AudioReceived(1536),
@@ -221,7 +233,11 @@ async def test_a_reply_of_text_is_not_spoken(time: FedTime) -> None:
 
 
 async def test_function_calls_pass_with_their_pieces_in_order(time: FedTime) -> None:
-    pieces = [ChatToolCall(0, "call_9", "look", '{"a"'), ChatToolCall(0, arguments=":1}"), ChatEnd("tool_calls")]
+    pieces: list[ScriptedEvent] = [
+        ChatToolCall(0, "call_9", "look", '{"a"'),
+        ChatToolCall(0, arguments=":1}"),
+        ChatEnd("tool_calls"),
+    ]
     async with running(time, scripted_engines(time, chat=ScriptedChat([pieces], sleep=time.sleep))) as cascade:
         await cascade.ask()
         await time.advance(500)
@@ -277,7 +293,7 @@ async def test_a_recogniser_that_fails_fails_the_transcript_and_its_response(tim
 
 
 async def test_a_language_model_that_fails_fails_the_response_and_the_next_one_works(time: FedTime) -> None:
-    broken = [ChatText("Well"), EngineError("llm_failed", "The model failed.")]
+    broken: list[ScriptedEvent] = [ChatText("Well"), EngineError("llm_failed", "The model failed.")]
     chat = ScriptedChat([broken, "Fine."], sleep=time.sleep)
     async with running(time, scripted_engines(time, chat=chat)) as cascade:
         await cascade.ask("resp_1")

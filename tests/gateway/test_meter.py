@@ -162,6 +162,15 @@ def test_a_turn_without_any_speech_for_the_reference_vad_has_no_figures() -> Non
     assert [kept.item_id for kept in turn.meter.turns] == ["item_1"]
 
 
+def test_voice_before_the_turn_began_is_none_of_it() -> None:
+    turn = Turn()
+    turn.hear(0.9, 0.1, 0.1)  # a click, which opens no turn
+    turn.meter.saw(SpeechStarted("item_1", turn.received), turn.now)
+    turn.meter.saw(SpeechStopped("item_1", turn.received + FRAME), turn.now)
+    turn.meter.saw(SpeechStarted("item_2", turn.received), turn.now)
+    assert turn.meter.turns == []
+
+
 def test_voice_that_belongs_to_no_turn_is_not_remembered_for_ever() -> None:
     turn = Turn()
     for _ in range(KEPT_STRETCHES + 10):

@@ -32,7 +32,7 @@ from protocol.backend_events import (
     ResponseStarted,
 )
 from protocol.client_events import ClientEvent, parse_client_event
-from protocol.commands import AppendAudio, ClearInput, Command, CommitInput, Configure, ProvideContext
+from protocol.commands import AppendAudio, ClearInput, Command, CommitInput, Configure, CreateResponse, ProvideContext
 from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.scripted_cascade import kinds, open_session, quiet, samples_in, scripted_engines, voice
 
@@ -355,8 +355,8 @@ async def test_after_a_cancel_the_model_is_told_no_word_of_audio_that_waited_in_
         assert samples_in(running.sent) == 3 * 4_800
         assert len(base64.b64decode(item["content"][0]["audio"])) == 2 * 3 * 4_800
         await running.send("response.create")
-        started = backend.commands[-1]
-        await backend.says(ContextRequested(started.response_id))  # type: ignore[union-attr]
+        (asked,) = backend.of(CreateResponse)
+        await backend.says(ContextRequested(asked.response_id))
         (provided,) = backend.of(ProvideContext)
         (message,) = [entry for entry in provided.context.messages if entry["role"] == "assistant"]
         assert message["content"].startswith("One two.")

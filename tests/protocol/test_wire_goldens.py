@@ -1,6 +1,6 @@
 """Whole conversations, event by event. A human reads the difference when one changes.
 
-Write them anew with `DUPLEX_UPDATE_GOLDENS=1 pytest tests/protocol/test_wire_goldens.py`. Audio is told by its samples.
+Write them anew with `UPDATE_GOLDENS=1 pytest tests/protocol/test_wire_goldens.py`. Audio is told by its samples.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def test_a_conversation_is_told_as_before(new_talk: Callable[..., Any], script: 
     script(talk)
     stream = "".join(json.dumps(line(output), ensure_ascii=False) + "\n" for output in talk.outputs)
     golden = GOLDEN / f"{script.__name__}.jsonl"
-    if os.environ.get("DUPLEX_UPDATE_GOLDENS"):
+    if os.environ.get("UPDATE_GOLDENS") == "1":
         golden.write_text(stream, encoding="utf-8")
     assert stream == golden.read_text(encoding="utf-8")
 
