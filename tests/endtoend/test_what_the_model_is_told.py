@@ -74,8 +74,8 @@ async def test_a_reply_that_was_cut_is_remembered_as_far_as_it_was_heard(
     (told,) = llm.requests[1].said_by("assistant")
     remembered = normal_words(told).split()
     assert normal_words(STORY).split()[: len(remembered)] == remembered  # a beginning of what was said, word for word
-    # Never more than was heard. Fewer, by a word that the recogniser completes from its first half, by one whose end the
-    # estimate places later, and by one more if the client does not tell: the gateway then allows for a player's delay.
+    # Never more than was heard. Fewer, by a word that the recogniser completes from its first half, by one whose end
+    # the estimate places later, and by one more if the client does not tell: a player's delay is allowed for then.
     shortfall = len(heard) - len(remembered)
     assert -1 <= shortfall <= (2 if truncates else 3), " ".join([*remembered, "|", *heard])
     assert any(event.type == TRANSCRIPT for event in events)
