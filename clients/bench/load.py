@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import shlex
+import signal
 import sys
 import urllib.request
 from collections.abc import Callable, Sequence
@@ -264,4 +265,5 @@ def _table(found: Sequence[Load]) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that a gateway that it started ends with it
     sys.exit(main())

@@ -12,6 +12,7 @@ import asyncio
 import dataclasses
 import json
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -187,4 +188,5 @@ def _print(runs: Sequence[Run]) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that a gateway that it started ends with it
     sys.exit(main())
