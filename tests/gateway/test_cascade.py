@@ -12,7 +12,7 @@ from gateway.backends.cascade import CascadeBackend
 from gateway.turns import inputs
 from gateway.turns.settings import Deadlines
 from models.engines.scripted import Hang, ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer
-from models.interfaces import ChatEnd, ChatEvent, ChatText, ChatToolCall, EngineError
+from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, ChatToolCall, EngineError
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
     CommandRefused,
@@ -477,6 +477,48 @@ async def test_an_adapters_bug_ends_run_and_stops_the_other_work(time: FedTime) 
     await time.advance(100)
     assert leaves(run.exception() or Exception()) == ["KeyError: 'adapter'"]
     assert chat.closed_early == 1
+
+
+@pytest.mark.parametrize("when", [inputs.TextDelta, inputs.SynthesizedSpeech])
+async def test_a_bug_met_in_the_middle_of_a_stream_closes_the_stream(
+    time: FedTime, monkeypatch: pytest.MonkeyPatch, when: type
+) -> None:
+    closed: list[str] = []
+
+    class Chat(ScriptedChat):
+        async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
+            try:
+                async for event in super().stream(request):
+                    yield event
+            finally:
+                closed.append("chat")
+
+    class Voice(ScriptedSynthesizer):
+        async def synthesize(self, text: str, **options: Any) -> AsyncGenerator[bytes, None]:
+            try:
+                async for piece in super().synthesize(text, **options):
+                    yield piece
+            finally:
+                closed.append("voice")
+
+    engines = scripted_engines(time, chat=Chat(["One two three. " * 40], sleep=time.sleep), tts=Voice(sleep=time.sleep))
+    backend = CascadeBackend(engines, new_id=CountingIds(), now=time.now)
+    receive = backend._machine.receive
+    closed_at_the_bug: list[str] = []
+
+    def break_down(message: inputs.Input, now: int) -> Any:
+        if isinstance(message, when):
+            raise ZeroDivisionError("a bug")
+        return receive(message, now)
+
+    monkeypatch.setattr(backend._machine, "receive", break_down)
+    run = asyncio.ensure_future(backend.run())
+    run.add_done_callback(lambda _run: closed_at_the_bug.extend(closed))
+    backend.submit(CreateResponse("r", True))
+    backend.submit(ProvideContext("r", CONTEXT))
+    await time.advance(500)
+    assert leaves(run.exception() or Exception()) == ["ZeroDivisionError: a bug"]
+    assert sorted(closed_at_the_bug) == (["chat"] if when is inputs.TextDelta else ["chat", "voice"])
 
 
 # --- time ----------------------------------------------------------------------------------------------------------

@@ -251,6 +251,7 @@ def test_a_late_transcript_of_the_turn_before_is_not_taken_for_this_turns() -> N
     turn.user_stops()
     turn.meter.saw(InputTranscriptCompleted("item_1", "Late.", FRAME), turn.now)
     turn.transcript(after=480)
+    turn.meter.saw(InputTranscriptCompleted("item_1", "Later.", FRAME), turn.now + 999)
     assert turn.end().stages_ms()["asr"] == 20
 
 
