@@ -26,7 +26,7 @@ BENCH_FOLDER = Path("tests/data/speech")
 
 BENCH_CLIPS = ("librivox_0890", "cards_001", "librivox_0920", "librivox_0880", "librivox_0930")
 """Clips recorded in quiet rooms: here the ends of speech by level and by Silero lie within 160 ms of each other. In
-`goforward` and `something` the room is loud, and level alone finds the end of speech 0.4 and 0.7 s late (2026-11-29)."""
+`goforward` and `something` the room is loud, and level finds the end of speech 0.4 and 0.7 s late (2026-11-29)."""
 
 
 class WavError(Exception):
