@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import assert_never
 
+from gateway.backends.engine_work import EngineWork, answer_of, pieces_of
 from gateway.backends.input_audio import InputAudio
 from gateway.backends.interface import Capabilities
 from gateway.turns.actions import Action, Generate, StopResponse, Synthesize, Transcribe, TranscribePartial
@@ -84,12 +85,11 @@ class CascadeBackend:
         self._audio = InputAudio()
         self._language: str | None = None
         self._contexts: dict[str, ResponseContext] = {}
-        self._work: dict[str, set[asyncio.Task[None]]] = {}
+        self._work = EngineWork(self._crash)
         self._events: deque[BackendEvent] = deque()  # drained each loop turn; the outbox bounds what follows
         self._event_ready = asyncio.Event()
         self._early: deque[Command] = deque()  # what comes in the loop turn or two before `run` begins
         self._over = False
-        self._tasks: asyncio.TaskGroup | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: Samples = 0
         self._crashed: asyncio.Future[None] | None = None
@@ -100,17 +100,15 @@ class CascadeBackend:
         """Work until cancelled. Raises if the machine or an adapter has a bug."""
         self._crashed = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.TaskGroup() as self._tasks:
-                try:
-                    while self._early:
-                        self._obey(self._early.popleft())
-                    await self._crashed
-                finally:
-                    self._over = True  # what the stopped engines still report goes nowhere
+            while self._early:
+                self._obey(self._early.popleft())
+            await self._crashed
         finally:
+            self._over = True  # what the stopped engines still report goes nowhere
             if self._timer is not None:
                 self._timer.cancel()
             self._event_ready.set()
+            await self._work.close()
 
     async def events(self) -> AsyncGenerator[BackendEvent, None]:
         """Yield events in order until `run` has ended."""
@@ -124,7 +122,7 @@ class CascadeBackend:
 
     def submit(self, command: Command) -> None:
         """Obey a command; before `run` has begun it waits for that."""
-        if self._tasks is None:
+        if self._crashed is None:
             self._early.append(command)
         else:
             self._obey(command)
@@ -203,32 +201,18 @@ class CascadeBackend:
     def _perform(self, action: Action) -> None:
         match action:
             case Transcribe(item_id=item_id, start=start, end=end):
-                self._start(item_id, self._transcribe(item_id, self._audio.between(start, end)))
+                self._work.start(item_id, self._transcribe(item_id, self._audio.between(start, end)))
             case TranscribePartial(item_id=item_id, start=start, end=end):
-                self._start(item_id, self._look(item_id, self._audio.between(start, end)))
+                self._work.start(item_id, self._look(item_id, self._audio.between(start, end)))
             case Generate(response_id=response_id):
-                self._start(response_id, self._generate(response_id, self._contexts[response_id]))
+                self._work.start(response_id, self._generate(response_id, self._contexts[response_id]))
             case Synthesize(response_id=response_id):
-                self._start(response_id, self._synthesize(action, self._contexts[response_id]))
+                self._work.start(response_id, self._synthesize(action, self._contexts[response_id]))
             case StopResponse(response_id=response_id):
-                # The end is decided and told; the tasks end in their own time and nobody waits for them.
-                for task in self._work.get(response_id, ()):
-                    task.cancel()
+                # The end is decided and told; the calls end in their own time and nobody waits for them.
+                self._work.cancel(response_id)
             case _:
                 assert_never(action)
-
-    def _start(self, key: str, work: Coroutine[None, None, None]) -> None:
-        assert self._tasks is not None, "the backend is told to work before it runs"
-        task = self._tasks.create_task(work)
-        group = self._work.setdefault(key, set())
-        group.add(task)
-
-        def forget(done: asyncio.Task[None]) -> None:
-            group.discard(done)
-            if not group:
-                self._work.pop(key, None)
-
-        task.add_done_callback(forget)
 
     # --- time ------------------------------------------------------------------------------------------------------
 
@@ -247,15 +231,19 @@ class CascadeBackend:
         try:
             stalled = self._machine.silent_for(self._now())
             self._tell(InputStalled(stalled) if stalled >= STALL_AFTER else Tick())
-        except Exception as bug:  # a timer has no caller: hand the bug to run(), which ends the session
-            if self._crashed is not None and not self._crashed.done():
-                self._crashed.set_exception(bug)
+        except Exception as bug:  # a timer has no caller: run() ends the session with it
+            self._crash(bug)
+
+    def _crash(self, bug: BaseException) -> None:
+        """Let run() end with a bug that no caller would see."""
+        if self._crashed is not None and not self._crashed.done():
+            self._crashed.set_exception(bug)
 
     # --- the engines' side -----------------------------------------------------------------------------------------
 
     async def _transcribe(self, item_id: str, pcm: bytes) -> None:
         try:
-            text = await self._engines.asr.transcribe(pcm, language=self._language)
+            text = await answer_of(self._engines.asr.transcribe(pcm, language=self._language))
         except EngineError as error:
             self._tell(TranscriptFailed(item_id, _fault(error)))
         else:
@@ -263,7 +251,7 @@ class CascadeBackend:
 
     async def _look(self, item_id: str, pcm: bytes) -> None:
         try:
-            text = await self._engines.asr.transcribe(pcm, language=self._language, partial_of=item_id)
+            text = await answer_of(self._engines.asr.transcribe(pcm, language=self._language, partial_of=item_id))
         except EngineError:
             text = None  # the final transcript will tell what is wrong
         self._tell(PartialTranscript(item_id, text))
@@ -278,7 +266,7 @@ class CascadeBackend:
             session_key=self._session_key,
         )
         try:
-            async with aclosing(self._engines.chat.stream(request)) as stream:
+            async with aclosing(pieces_of(self._engines.chat.stream(request))) as stream:
                 async for event in stream:
                     match event:
                         case ChatText(text=text):
@@ -296,7 +284,7 @@ class CascadeBackend:
             speech = self._engines.tts.synthesize(
                 action.text, voice=context.voice, speed=context.speed, first=action.first
             )
-            async with aclosing(speech) as pieces:
+            async with aclosing(pieces_of(speech)) as pieces:
                 async for pcm in pieces:
                     self._tell(SynthesizedSpeech(response_id, chunk, pcm))
         except EngineError as error:

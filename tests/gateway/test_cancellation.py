@@ -88,7 +88,7 @@ async def test_response_done_waits_for_no_voice_that_is_deaf_to_cancellation(tim
         assert running.sent[-2]["response"]["status"] == "cancelled"
         await settle()
         assert tts.freed == 0
-        assert len(running.backend._work) == 1
+        assert running.backend._work.running == 1
 
         await running.send("response.create")
         await time.advance(200)
@@ -156,7 +156,7 @@ async def test_a_barge_in_is_told_in_order_and_nothing_of_the_reply_follows_its_
         ]
         done = rest[-2]["response"]
         assert done["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
-        assert running.backend._work == {}
+        assert running.backend._work.running == 0
         await time.advance(3_000)
         await running.play(voice(200))
         assert all(event.get("response_id") != response_id for event in await running.read())
@@ -212,7 +212,7 @@ async def test_many_cancelled_responses_leave_nothing_behind(time: FedTime) -> N
             await running.send("response.cancel")
             await settle()
             await running.read()
-        assert running.backend._work == {}
+        assert running.backend._work.running == 0
         assert running.backend._contexts == {}
         assert chat.closed_early == 50
         assert time.waiting <= 1

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from gateway.backends.cascade import CascadeBackend
+from gateway.backends.engine_work import EngineWork
 from gateway.turns import inputs
 from gateway.turns.settings import Deadlines
 from models.engines.scripted import Hang, ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer
@@ -198,7 +200,7 @@ async def test_a_spoken_turn_is_answered_and_every_promise_is_kept(time: FedTime
         assert sum(len(audio.pcm) for audio in cascade.of(OutputAudio)) // 2 == samples_from_ms(6 * 300)
         (ended,) = cascade.of(ResponseEnded)
         assert (ended.status, ended.usage) == (EndStatus.COMPLETED, TokenUsage(1, 0, 6))
-        assert cascade.backend._work == {}
+        assert cascade.backend._work.running == 0
         assert cascade.backend._contexts == {}
     chat, tts = engines.chat, engines.tts
     assert isinstance(chat, ScriptedChat)
@@ -313,7 +315,7 @@ async def test_a_voice_that_fails_fails_the_response_and_stops_the_language_mode
         (ended,) = cascade.of(ResponseEnded)
         assert (ended.status, ended.fault) == (EndStatus.FAILED, EngineFault("tts_failed", "The voice failed."))
         assert chat.closed_early == 1
-        assert cascade.backend._work == {}
+        assert cascade.backend._work.running == 0
 
 
 async def test_a_language_model_that_goes_silent_is_given_up_at_its_deadline_to_the_sample(time: FedTime) -> None:
@@ -346,7 +348,7 @@ async def test_cancelling_a_response_closes_the_language_models_stream_and_the_v
         assert (ended.status, ended.reason) == (EndStatus.CANCELLED, EndReason.CLIENT_CANCELLED)
         assert chat.closed_early == 1
         assert tts.cancelled == tts.calls[-1:]
-        assert cascade.backend._work == {}
+        assert cascade.backend._work.running == 0
         told = len(cascade.events)
         await time.advance(5_000)
         assert len(cascade.events) == told
@@ -370,7 +372,7 @@ async def test_cancelling_run_stops_all_work_and_closes_every_stream(time: FedTi
     async with running(time, engines, Configure(TurnDetection(interrupt_response=False))) as cascade:
         await cascade.ask()
         await cascade.play(voice(500), quiet(600))
-        assert {len(tasks) for tasks in cascade.backend._work.values()} >= {1}
+        assert cascade.backend._work.running >= 1
     assert chat.closed_early == 1
     assert tts.cancelled == tts.calls[-1:]
     assert asr.cancelled == 1
@@ -460,23 +462,48 @@ async def test_a_bug_met_by_an_early_command_ends_run_with_that_exception(
     assert leaves(await broken(time, monkeypatch, inputs.SettingsChanged)) == ["ZeroDivisionError: a bug"]
 
 
-async def test_an_adapters_bug_ends_run_and_stops_the_other_work(time: FedTime) -> None:
-    class Buggy:
-        async def transcribe(self, pcm: bytes, **_options: Any) -> str:
-            await time.sleep(0.05)
+async def test_whatever_an_engine_throws_ends_its_response_and_not_the_session(
+    time: FedTime, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Buggy(ScriptedChat):
+        async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
+            yield ChatText("One two three four. ")
             raise KeyError("adapter")
 
-    chat = ScriptedChat(["One two three. " * 40], sleep=time.sleep)
-    backend = CascadeBackend(scripted_engines(time, asr=Buggy(), chat=chat), new_id=CountingIds(), now=time.now)
-    run = asyncio.ensure_future(backend.run())
-    backend.submit(BY_HAND)
-    backend.submit(CreateResponse("r", True))
-    backend.submit(ProvideContext("r", CONTEXT))
-    backend.submit(AppendAudio(voice(200), tuple(SpeechFrame(768 * n, 1.0) for n in range(1, 6))))
-    backend.submit(CommitInput())
-    await time.advance(100)
-    assert leaves(run.exception() or Exception()) == ["KeyError: 'adapter'"]
-    assert chat.closed_early == 1
+    async with running(time, scripted_engines(time, chat=Buggy([], sleep=time.sleep))) as cascade:
+        cascade.backend.submit(CreateResponse("r", True))
+        cascade.backend.submit(ProvideContext("r", CONTEXT))
+        await time.advance(100)
+        (ended,) = cascade.of(ResponseEnded)
+        assert (ended.status, ended.fault and ended.fault.code) == (EndStatus.FAILED, "engine_error")
+        assert "KeyError: 'adapter'" in caplog.text
+        cascade.backend.submit(CreateResponse("r2", True))
+        await time.advance(100)
+        assert "r2" in {started.response_id for started in cascade.of(ResponseStarted)}
+
+
+async def test_a_session_that_closes_leaves_an_engine_behind_that_is_deaf_to_cancellation(
+    time: FedTime, caplog: pytest.LogCaptureFixture
+) -> None:
+    free = asyncio.Event()
+
+    async def deaf() -> None:
+        while not free.is_set():
+            with suppress(asyncio.CancelledError):
+                await free.wait()
+
+    work = EngineWork(lambda bug: None)
+    work.start("r", deaf())
+    await settle()
+    closing = asyncio.ensure_future(work.close())
+    await settle()
+    assert not closing.done()
+    await time.advance(2_001)
+    assert closing.done()
+    assert "left behind" in caplog.text
+    free.set()
+    await settle()
+    assert work.running == 0
 
 
 @pytest.mark.parametrize("when", [inputs.TextDelta, inputs.SynthesizedSpeech])
@@ -583,7 +610,7 @@ async def test_contexts_of_ended_refused_and_unknown_responses_are_dropped(time:
         cascade.backend.submit(ProvideContext("resp_1", CONTEXT))
         assert cascade.backend._contexts == {}
         await settle()
-        assert cascade.backend._work == {}
+        assert cascade.backend._work.running == 0
 
 
 @pytest.mark.parametrize(("configure", "bound_s"), [(SERVER_VAD, 12), (BY_HAND, 302)])
