@@ -199,6 +199,7 @@ async def load_engines(settings: Settings) -> Engines:
             foreground_base_url=settings.foreground_base_url,
             foreground_api_key=settings.foreground_api_key,
             foreground_model=settings.foreground_model,
+            temperature=settings.foreground_temperature,
             scripted_reply=settings.scripted_reply,
             progress=ConsoleProgress(),
         )

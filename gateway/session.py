@@ -79,7 +79,12 @@ class Session:
             await self._perform(self._protocol.refuse(error))
             return
         self._log.record("client", self._now(), event)
-        await self._perform(self._protocol.receive(event))
+        outputs = self._protocol.receive(event)
+        await self._perform(outputs)
+        if any(isinstance(output, ToBackend) for output in outputs):
+            # The backend's answer comes through `run`, whose turn this is: a client that sends a commit and an item in
+            # one breath gets both answered, and both put into the conversation, in that order.
+            await asyncio.sleep(0)
 
     def expire(self) -> None:
         """Tell the client that its session has reached its longest duration."""

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
@@ -80,6 +81,13 @@ class Settings:
     )
     foreground_api_key: str = _setting("", "key for that endpoint", env="FOREGROUND_API_KEY", secret=True)
     foreground_model: str = _setting("", "model to ask that endpoint for", env="FOREGROUND_MODEL")
+    foreground_temperature: float | None = _setting(
+        None,
+        "how freely the language model words its replies, 0: always the same; unset: its own",
+        env="FOREGROUND_TEMPERATURE",
+        at_least=0,
+        at_most=2,
+    )
     llm_first_token_timeout_s: float = _setting(
         20.0, "longest wait for a reply's first token", at_least=0.1, at_most=600
     )
@@ -129,13 +137,20 @@ class Entry:
         return get_args(self.type) if get_origin(self.type) is Literal else ()
 
 
+def _without_none(annotation: Any) -> Any:
+    """Return the type of a setting that may be unset."""
+    if isinstance(annotation, UnionType):
+        (annotation,) = (member for member in get_args(annotation) if member is not NoneType)
+    return annotation
+
+
 def table() -> tuple[Entry, ...]:
     """Return all settings in order of declaration."""
     types = get_type_hints(Settings)
     return tuple(
         Entry(
             name=field.name,
-            type=types[field.name],
+            type=_without_none(types[field.name]),
             default=field.default,
             help=field.metadata["help"],
             env=field.metadata["env"] or _ENV_PREFIX + field.name.upper(),

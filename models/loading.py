@@ -37,12 +37,14 @@ async def load_engines(
     foreground_base_url: str = "",
     foreground_api_key: str = "",
     foreground_model: str = "",
+    temperature: float | None = None,
     scripted_reply: str = "",
     progress: ProgressCallback | None = None,
 ) -> Engines:
     """Return the engines of `profile`, loaded and warm; missing weights are fetched into `store` first.
 
-    `foreground_*` put an OpenAI-compatible server in the place of the profile's language model. `vad` overrules the
+    `foreground_*` put an OpenAI-compatible server in the place of the profile's language model; `temperature`
+    (0…2, None: the model's own) holds for either. `vad` overrules the
     profile's: the load bench runs real VAD with everything else scripted. `scripted_reply` is what the scripted
     language model always says, instead of repeating the user. `progress` is called from another thread.
 
@@ -57,9 +59,9 @@ async def load_engines(
 
     worker = InferenceWorker("speech", SPEECH_THREADS) if embedded else None
     if foreground_base_url:
-        chat = _load_endpoint_chat(foreground_base_url, foreground_api_key, foreground_model)
+        chat = _load_endpoint_chat(foreground_base_url, foreground_api_key, foreground_model, temperature)
     elif own_chat:
-        chat = _load_embedded_chat(store)
+        chat = _load_embedded_chat(store, temperature)
     else:
         chat = _ready(
             ScriptedChat([scripted_reply] if scripted_reply else echo),
@@ -126,17 +128,21 @@ async def _load_piper(store: WeightsStore, worker: InferenceWorker) -> tuple[Spe
     return tts, _info("tts", "Piper en_US-joe-medium", PIPER_JOE)
 
 
-async def _load_embedded_chat(store: WeightsStore) -> tuple[ChatModel, EngineInfo]:
-    from models.engines.embedded_chat import MODEL_NAME, EmbeddedChat
+async def _load_embedded_chat(store: WeightsStore, temperature: float | None) -> tuple[ChatModel, EngineInfo]:
+    from models.engines.embedded_chat import MODEL_NAME, TEMPERATURE, EmbeddedChat
 
-    chat = await asyncio.to_thread(EmbeddedChat, store.path(SMOLLM2, "SmolLM2-135M-Instruct.Q4_1.gguf"))
+    chosen = TEMPERATURE if temperature is None else temperature
+    model = store.path(SMOLLM2, "SmolLM2-135M-Instruct.Q4_1.gguf")
+    chat = await asyncio.to_thread(EmbeddedChat, model, temperature=chosen)
     async for _ in chat.stream(ChatRequest(({"role": "user", "content": "Hello."},), max_output_tokens=1)):
         pass  # warms the model and the client
     return chat, _info("foreground", f"{MODEL_NAME} (demo brain, no tools)", SMOLLM2)
 
 
-async def _load_endpoint_chat(base_url: str, api_key: str, model: str) -> tuple[ChatModel, EngineInfo]:
+async def _load_endpoint_chat(
+    base_url: str, api_key: str, model: str, temperature: float | None
+) -> tuple[ChatModel, EngineInfo]:
     from models.engines.openai_chat import OpenAIChat
 
-    chat = await asyncio.to_thread(OpenAIChat, base_url, model, api_key=api_key)
+    chat = await asyncio.to_thread(OpenAIChat, base_url, model, api_key=api_key, temperature=temperature)
     return chat, EngineInfo("foreground", model, chat.server)

@@ -29,8 +29,8 @@ from clients.realtime_connection import RealtimeError
 from clients.wav_audio import Clip, WavError, bench_clips
 
 SESSIONS = (1, 8, 40)
-STAGE_MS = 50
-"""Delay of each of the three scripted engines: no gateway can save it, so it is taken off."""
+ENGINES_MS = 130
+"""Fixed delays of the scripted engines, which no gateway can save: transcript 50, first token 50, first audio 30."""
 
 START_FLAGS = "--profile scripted --vad silero"
 SENTENCE = "This is one of the sentences that the bench says."
@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pid", type=int, help="the running gateway's process")
     parser.add_argument("--sessions", type=int, nargs="+", default=list(SESSIONS))
     parser.add_argument("--seconds", type=float, default=LIVE_S, help="length of each part (default: %(default)s)")
-    parser.add_argument("--stages-ms", type=int, default=3 * STAGE_MS, help="engines' fixed delays, taken off `added`")
+    parser.add_argument("--stages-ms", type=int, default=ENGINES_MS, help="engines' fixed delays, taken off `added`")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -55,7 +55,9 @@ def spoken_url(spoken_gateway: GatewayProcess) -> str:
 @pytest.fixture(scope="session")
 def embedded_gateway() -> Iterator[GatewayProcess]:
     """What `duplex-gateway serve --profile embedded` is: all engines real."""
-    with GatewayProcess(["--profile", "embedded"], {**_NO_KEYS, "FOREGROUND_BASE_URL": ""}) as gateway:
+    with GatewayProcess(
+        ["--profile", "embedded"], {**_NO_KEYS, "FOREGROUND_BASE_URL": "", "FOREGROUND_TEMPERATURE": "0"}
+    ) as gateway:
         yield gateway
 
 

@@ -391,3 +391,38 @@ async def test_a_cut_drops_what_waits_of_a_reply_that_is_already_complete(time: 
         assert kinds(rest)[-2:] == ["response.done", "rate_limits.updated"]
         item = await item_of(running, "a")
         assert len(base64.b64decode(item["content"][0]["audio"])) == 2 * 4_800
+
+
+# --- events that a client sends in one breath ----------------------------------------------------------------------
+
+
+async def test_what_a_client_sends_in_one_breath_is_answered_in_that_order(time: FedTime) -> None:
+    async with open_session(time, scripted_engines(time)) as running:
+        await running.send("session.update", session={"type": "realtime", "audio": {"input": {"turn_detection": None}}})
+        await running.append(voice(400))
+        await settle()
+        await running.read()
+        typed = {"type": "message", "role": "user", "id": "typed", "content": [{"type": "input_text", "text": "And?"}]}
+        await running.send("input_audio_buffer.commit")
+        await running.send("conversation.item.create", item=typed)
+        await running.send("input_audio_buffer.commit", event_id="too_short")
+        await running.send("session.update", session={"type": "realtime", "instructions": "Be brief."})
+        await running.send("response.create")
+        await running.send("response.cancel")
+        await settle()
+        events = await running.read()
+        assert kinds(events) == [
+            "input_audio_buffer.committed",
+            "conversation.item.added",
+            "conversation.item.done",
+            "conversation.item.added",
+            "conversation.item.done",
+            "error",
+            "session.updated",
+            "response.created",
+            "response.done",
+            "rate_limits.updated",
+        ]
+        spoken_item = events[0]["item_id"]
+        assert (events[3]["item"]["id"], events[3]["previous_item_id"]) == ("typed", spoken_item)
+        assert events[5]["error"]["event_id"] == "too_short"

@@ -140,3 +140,10 @@ def test_each_setting_has_a_flag_a_variable_and_a_sentence_of_help() -> None:
     entries = table()
     assert len({entry.env for entry in entries}) == len({entry.flag for entry in entries}) == len(entries)
     assert all(entry.help for entry in entries)
+
+
+def test_a_number_that_may_be_unset_is_a_number_when_it_is_set(tmp_path: Path) -> None:
+    assert load_settings({}, {}, tmp_path).foreground_temperature is None
+    assert load_settings({}, {"FOREGROUND_TEMPERATURE": "0"}, tmp_path).foreground_temperature == 0.0
+    assert "FOREGROUND_TEMPERATURE" in refused(tmp_path, environment={"FOREGROUND_TEMPERATURE": "hot"})
+    assert "FOREGROUND_TEMPERATURE" in refused(tmp_path, environment={"FOREGROUND_TEMPERATURE": "2.1"})
