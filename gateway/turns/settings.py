@@ -44,7 +44,7 @@ QUEUED_TURNS = 32
 """Turns of a burst client that may wait for their response (chosen); further ones are committed and not answered."""
 
 PARTIAL_FIRST: Samples = samples_from_ms(256)
-PARTIAL_STEP_EARLY: Samples = samples_from_ms(192)
+PARTIAL_STEP_EARLY: Samples = samples_from_ms(128)
 PARTIAL_STEP: Samples = samples_from_ms(480)
 PARTIAL_EARLY_UNTIL: Samples = samples_from_s(1)
 PARTIAL_LONGEST: Samples = samples_from_s(12)

@@ -42,11 +42,11 @@ def test_the_first_look_comes_after_256_ms_of_speech(frames: int, looks: int) ->
     assert len(conversation.all(TranscribePartial)) == looks
 
 
-def test_looks_come_every_192_ms_within_the_first_second_then_every_480_ms_and_none_beyond_12_s() -> None:
+def test_looks_come_every_128_ms_within_the_first_second_then_every_480_ms_and_none_beyond_12_s() -> None:
     conversation = Conversation(LIVE, asr_ms=0)
     conversation.frames(*[SPEECH] * 420)
-    first_second = [8, 14, 20, 26]
-    later = list(range(26 + 15, 376, 15))
+    first_second = [8, 12, 16, 20, 24, 28]
+    later = list(range(28 + 15, 376, 15))
     assert look_frames(conversation) == first_second + later
     assert later[-1] * VAD_FRAME <= PARTIAL_LONGEST < (later[-1] + 15) * VAD_FRAME
 
