@@ -43,12 +43,12 @@ DEFAULT_PLAYOUT_DELAY: Samples = samples_from_ms(150)
 QUEUED_TURNS = 32
 """Turns of a burst client that may wait for their response (chosen); further ones are committed and not answered."""
 
-PARTIAL_FIRST: Samples = samples_from_ms(256)
-PARTIAL_STEP_EARLY: Samples = samples_from_ms(128)
+PARTIAL_FIRST: Samples = samples_from_ms(192)
+PARTIAL_STEP_EARLY: Samples = samples_from_ms(96)
 PARTIAL_STEP: Samples = samples_from_ms(480)
 PARTIAL_EARLY_UNTIL: Samples = samples_from_s(1)
 PARTIAL_LONGEST: Samples = samples_from_s(12)
-"""Interim looks at an utterance: the first after 256 ms, close together in its first second so that two can agree on
+"""Interim looks at an utterance: the first after 192 ms, close together in its first second so that two can agree on
 its first words by 700 ms, then two a second, none beyond 12 s (design: engines; a look costs 40–150 ms of one core)."""
 
 

@@ -35,38 +35,38 @@ def look_frames(conversation: Conversation) -> list[int]:
 # --- the schedule of the looks --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("frames", "looks"), [(7, 0), (8, 1), (9, 1)])
-def test_the_first_look_comes_after_256_ms_of_speech(frames: int, looks: int) -> None:
+@pytest.mark.parametrize(("frames", "looks"), [(5, 0), (6, 1), (7, 1)])
+def test_the_first_look_comes_after_192_ms_of_speech(frames: int, looks: int) -> None:
     conversation = Conversation(LIVE, asr_ms=0)
     conversation.frames(*[SPEECH] * frames)
     assert len(conversation.all(TranscribePartial)) == looks
 
 
-def test_looks_come_every_128_ms_within_the_first_second_then_every_480_ms_and_none_beyond_12_s() -> None:
+def test_looks_come_every_96_ms_within_the_first_second_then_every_480_ms_and_none_beyond_12_s() -> None:
     conversation = Conversation(LIVE, asr_ms=0)
     conversation.frames(*[SPEECH] * 420)
-    first_second = [8, 12, 16, 20, 24, 28]
-    later = list(range(28 + 15, 376, 15))
+    first_second = [6, 9, 12, 15, 18, 21, 24, 27, 30]
+    later = list(range(30 + 15, 376, 15))
     assert look_frames(conversation) == first_second + later
     assert later[-1] * VAD_FRAME <= PARTIAL_LONGEST < (later[-1] + 15) * VAD_FRAME
 
 
-@pytest.mark.parametrize(("padding", "looked"), [(3_071, True), (3_072, True), (3_073, False)])
+@pytest.mark.parametrize(("padding", "looked"), [(11_519, True), (11_520, True), (11_521, False)])
 def test_no_look_covers_more_than_12_s_with_its_padding(padding: int, looked: bool) -> None:
     conversation = Conversation(replace(server_vad(prefix_padding=padding), live_transcript=True), asr_ms=0)
-    conversation.frames(*[SILENCE] * 5, *[SPEECH] * 371)
+    conversation.frames(*[SILENCE] * 20, *[SPEECH] * 360)
     last = conversation.all(TranscribePartial)[-1]
-    assert (last.end == (5 + 371) * VAD_FRAME) is looked
+    assert (last.end == (20 + 360) * VAD_FRAME) is looked
     assert last.end - last.start <= PARTIAL_LONGEST
 
 
 def test_there_is_no_second_look_while_the_first_runs() -> None:
     conversation = Conversation(LIVE, engines=False)
     conversation.frames(*[SPEECH] * 60)
-    assert look_frames(conversation) == [8]
+    assert look_frames(conversation) == [6]
     conversation.feed(PartialTranscript("item_1", None))
     conversation.frames(SPEECH)
-    assert look_frames(conversation) == [8, 61]
+    assert look_frames(conversation) == [6, 61]
 
 
 def test_nobody_looks_unless_the_client_asked_for_a_live_transcript() -> None:
