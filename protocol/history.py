@@ -18,7 +18,7 @@ from protocol.speech import SpeechPart
 
 CUT_OFF_MARK = " —"
 """Ends a reply that the user cut short. A dash is how written dialogue shows an interruption, so that models understand
-it; unlike a note in brackets it tempts no model to write such notes itself, and no voice reads it aloud."""
+it, and no voice reads it aloud, should a small model copy it."""
 
 ChatMessage = dict[str, Any]
 

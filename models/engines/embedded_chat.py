@@ -45,7 +45,8 @@ TEMPERATURE = 0.3
 
 DRY_MULTIPLIER = 0.8
 """llama.cpp's DRY sampler, at its authors' value, penalises repeated phrases only: without it this model may go round
-in circles; a plain repeat penalty made its answers worse (2026-11-29)."""
+in circles; a plain repeat penalty made its answers worse. Its usual breakers include the quotation mark, which let
+`"ad hoc" or "ad hoc" or …` pass; only a line's end breaks a phrase here (2026-11-29)."""
 
 THREADS = 1
 """One thread writes 60 tokens/s, ten times as fast as speech, however busy the machine is. Two write 90 on an idle
@@ -98,7 +99,7 @@ class EmbeddedChat:
             MODEL_NAME,
             api_key=self.api_key,
             temperature=temperature,
-            extra_body={"dry_multiplier": DRY_MULTIPLIER},
+            extra_body={"dry_multiplier": DRY_MULTIPLIER, "dry_sequence_breakers": ["\n"]},
         )
         self._preparing: set[asyncio.Task[None]] = set()
 
@@ -183,7 +184,7 @@ def fit_messages(messages: Sequence[dict[str, Any]], budget_tokens: float) -> tu
     System messages stay (cut to half the budget). Of the others the oldest go first, in blocks; the last one stays, if
     need be without its beginning.
     """
-    plain = [{"role": _role(message), "content": _text(message)} for message in messages]
+    plain = [_plain(message) for message in messages]
     system = "\n\n".join(message["content"] for message in plain if message["role"] == "system")
     system_bytes = int(budget_tokens / 2 * _BYTES_PER_TOKEN)
     system = system.encode("utf-8", "replace")[:system_bytes].decode("utf-8", "ignore")
@@ -202,6 +203,15 @@ def fit_messages(messages: Sequence[dict[str, Any]], budget_tokens: float) -> tu
 
 def _cost(text: str) -> float:
     return len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN + _TOKENS_PER_MESSAGE
+
+
+def _plain(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message as plain text; a reply that was cut short goes without the dash that marks it.
+
+    A model this small copies the dash: from one reply that ended in it, all later ones ended in it (2026-11-29).
+    """
+    role, text = _role(message), _text(message)
+    return {"role": role, "content": text.rstrip(" —") if role == "assistant" else text}
 
 
 def _role(message: dict[str, Any]) -> str:

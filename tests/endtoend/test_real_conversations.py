@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -71,7 +71,7 @@ class Talk:
         """Return text and audio of each whole reply."""
         found = []
         for done in self.of("response.done"):
-            if done["response"]["status"] != "completed" or not done["response"]["output"]:
+            if done["response"]["status"] == "cancelled" or not done["response"]["output"]:
                 continue
             item = done["response"]["output"][0]
             audio = [
@@ -83,14 +83,21 @@ class Talk:
         return found
 
 
-async def speak(talk: Talk, microphone: Microphone, names: list[str]) -> list[tuple[str, str]]:
-    """Say each clip and wait for its answer; return (reference, transcript) pairs."""
+async def speak(
+    talk: Talk, microphone: Microphone, names: list[str], hear: Callable[[str, int], Awaitable[None]]
+) -> list[tuple[str, str]]:
+    """Say each clip and `hear` its answer (item id, ms) to the end; return (reference, transcript) pairs."""
     pairs = []
     for name in names:
         begin = len(talk.events)
         utterance = microphone.say(clip(name))
         await talk.until(lambda utterance=utterance: talk.settled(microphone, utterance))  # type: ignore[misc]
         pairs.append((REFERENCES[name], talk.words(begin)))
+        audio = [event for event in talk.events[begin:] if event["type"] == "response.output_audio.delta"]
+        if audio:
+            item_id = audio[-1]["item_id"]
+            pcm = b"".join(base64.b64decode(event["delta"]) for event in audio if event["item_id"] == item_id)
+            await hear(item_id, len(pcm) * 1000 // (2 * RATE_HZ))
     return pairs
 
 
@@ -116,7 +123,12 @@ async def talk_by_openai_python(base_url: str, names: list[str]) -> tuple[Talk, 
         microphone = Microphone(send)
         tasks = [asyncio.create_task(receive(connection)), asyncio.create_task(microphone.run())]
         try:
-            pairs = await speak(talk, microphone, names)
+
+            async def hear(item_id: str, ms: int) -> None:
+                # A player that plays in no time and says so: the client's word on what was heard wins.
+                await connection.conversation.item.truncate(item_id=item_id, content_index=0, audio_end_ms=ms)
+
+            pairs = await speak(talk, microphone, names, hear)
         finally:
             await stop(microphone, tasks)
     return talk, pairs
@@ -140,7 +152,11 @@ async def talk_by_openai_agents(url: str, names: list[str]) -> tuple[Talk, list[
         microphone = Microphone(send)
         tasks = [asyncio.create_task(receive()), asyncio.create_task(microphone.run())]
         try:
-            pairs = await speak(talk, microphone, names)
+
+            async def hear(item_id: str, ms: int) -> None:
+                await asyncio.sleep(ms / 1000)  # the SDK speaks for its own player, which plays at 1×
+
+            pairs = await speak(talk, microphone, names, hear)
         finally:
             await stop(microphone, tasks)
     return talk, pairs

@@ -117,3 +117,8 @@ def test_messages_become_plain_text_of_three_roles() -> None:
         {"role": "user", "content": "Look:"},
         {"role": "user", "content": "18 degrees"},
     )
+
+
+def test_a_reply_that_was_cut_short_goes_without_its_dash_which_this_model_would_copy() -> None:
+    cut = [{"role": "user", "content": "Go on —"}, {"role": "assistant", "content": "The train to —"}]
+    assert [message["content"] for message in fit_messages(cut, 1_000)] == ["Go on —", "The train to"]
