@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import hypothesis
 import pytest
+
+# The machine that runs this may be five times slower for a while, or import a library in the middle of an example.
+hypothesis.settings.register_profile("noisy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("noisy")
 
 STAGES_MIN = {
     "core": (2, ("turns", "protocol", "gateway", "simulation", "test_documents.py", "test_packaging.py")),
