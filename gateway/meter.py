@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass
-from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -177,14 +176,6 @@ class Meter:
             slowest,
             " ".join(f"{name}_ms={length}" for name, length in stages.items()),
         )
-
-    def medians_ms(self) -> dict[str, int]:
-        """Return the median of each stage over the turns kept."""
-        per_stage: dict[str, list[int]] = {}
-        for turn in self.turns:
-            for name, length in turn.stages_ms().items():
-                per_stage.setdefault(name, []).append(length)
-        return {name: int(median(lengths)) for name, lengths in per_stage.items()}
 
 
 def _audible_from(pcm: bytes) -> Samples | None:

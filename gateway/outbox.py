@@ -103,13 +103,6 @@ class Outbox:
         self._waiting_bytes -= waiting.size_bytes
         return waiting.frame
 
-    async def next_frames(self) -> list[str]:
-        """Take all ready frames, waiting for at least one. Raises OutboxClosed."""
-        frames = [await self.next_frame()]
-        frames.extend(waiting.frame for waiting in self._waiting)
-        self._clear()
-        return frames
-
     def close(self) -> None:
         """Take no more frames; the reader gets what waits and then OutboxClosed."""
         self._closed = True

@@ -7,6 +7,7 @@ results. What arrives for a response that is over is dropped by the machine.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -59,6 +60,8 @@ from protocol.commands import (
     ResponseContext,
 )
 from protocol.ids import IdSource
+
+logger = logging.getLogger(__name__)
 
 
 class CascadeBackend:
@@ -294,6 +297,8 @@ class CascadeBackend:
 
 
 def _fault(error: EngineError) -> EngineFault:
+    """Return what the client is told; the log says what was behind it, by kind, since its text may hold words."""
+    logger.warning("engine failure %s, caused by %s", error.code, type(error.__cause__).__name__)
     return EngineFault(error.code, error.message)
 
 

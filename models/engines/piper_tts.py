@@ -61,7 +61,7 @@ class PiperSynthesizer:
             parts = await self._worker.run(lambda: self._phoneme_parts(text), priority=priority)
             for index, part in enumerate(parts):
                 pcm = await self._worker.run(
-                    lambda part=part: self._speak(part, length_scale, run),  # type: ignore[misc]
+                    lambda part=part: self._speak(part, length_scale, run),  # type: ignore[misc]  # mypy infers no default
                     priority=priority if index == 0 else Priority.TTS_REST,
                     terminate=run.stop,
                 )

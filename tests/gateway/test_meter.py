@@ -270,7 +270,6 @@ def test_responses_that_no_speech_asked_for_are_not_turns() -> None:
         meter.saw(event, 100)
     meter.saw(SpeechStarted("item_1", 0), 200)
     assert meter.turns == []
-    assert meter.medians_ms() == {}
 
 
 def test_another_responses_output_is_not_this_turns() -> None:
@@ -285,7 +284,7 @@ def test_another_responses_output_is_not_this_turns() -> None:
     assert turn.end().stages_ms() == {"endpointing": 64}
 
 
-def test_only_the_newest_turns_are_kept_and_their_medians_told() -> None:
+def test_only_the_newest_turns_are_kept() -> None:
     turn = Turn()
     for number in range(KEPT_TURNS + 5):
         turn.user_speaks()
@@ -294,7 +293,6 @@ def test_only_the_newest_turns_are_kept_and_their_medians_told() -> None:
         turn.end()
     assert len(turn.meter.turns) == KEPT_TURNS
     assert turn.meter.turns[0].response_id == "resp_6"
-    assert turn.meter.medians_ms() == {"endpointing": 64, "asr": 104}
 
 
 def test_one_line_per_turn_names_the_slowest_stage_and_no_words(caplog: pytest.LogCaptureFixture) -> None:
