@@ -148,6 +148,8 @@ class _Composition:
         defaults = SessionDefaults(voice=settings.voice)
         if settings.instructions:
             defaults = replace(defaults, instructions=settings.instructions)
+        if request.kind == "transcription" and request.model:
+            defaults = replace(defaults, transcription_model=request.model)
         return Session(
             session_id=session_id,
             protocol=SessionProtocol(
@@ -156,6 +158,7 @@ class _Composition:
                 model=request.model or DEFAULT_MODEL,
                 expires_at_s=int(time.time() + settings.session_limit_s),
                 defaults=defaults,
+                kind=request.kind,
             ),
             backend=CascadeBackend(
                 engines,

@@ -129,7 +129,9 @@ class Meter:
                 turn is not None and turn.item_id == item_id
             ):
                 turn.transcribed = now
-            case ResponseStarted(response_id=response_id) if turn is not None and turn.response_id is None:
+            case ResponseStarted(response_id=response_id, out_of_band=False) if (
+                turn is not None and turn.response_id is None
+            ):
                 turn.response_id = response_id
                 self._silent_until = now
             case OutputTextDelta(response_id=response_id) if turn is not None and turn.response_id == response_id:

@@ -6,8 +6,10 @@ knows JSON, OpenAI's names or an engine. Standard library only, so that the pure
 Promises of every backend:
 - each `ResponseStarted` has exactly one `ResponseEnded`, and nothing of that response follows it, except
   `PlayoutCut`, which speaks of what the user heard, not of new output;
+- at most one response of the conversation runs at a time; out-of-band ones may run beside it;
 - one `item_id` names a stretch of user speech in `SpeechStarted`, `SpeechStopped`, `InputCommitted` and its transcript;
-- each committed item gets exactly one `InputTranscriptCompleted` or `InputTranscriptFailed`, and no delta after it.
+- each committed item, and each whose audio a `RecogniseItem` brought, gets exactly one `InputTranscriptCompleted` or
+  `InputTranscriptFailed`, and no delta after it.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ class RefusalKind(StrEnum):
 
     INPUT_TOO_SHORT = "input_too_short"
     RESPONSE_ACTIVE = "response_active"
+    TOO_MANY_RESPONSES = "too_many_responses"
     NO_ACTIVE_RESPONSE = "no_active_response"
     UNSUPPORTED = "unsupported"
 
@@ -91,6 +94,15 @@ class InputCommitted:
 
 
 @dataclass(frozen=True, slots=True)
+class InputTimedOut:
+    """The user said nothing for the idle timeout: the silence [start, end) (input clock) is about to be committed."""
+
+    item_id: str
+    start: Samples
+    end: Samples
+
+
+@dataclass(frozen=True, slots=True)
 class InputCleared:
     """The uncommitted input audio was dropped at the client's wish."""
 
@@ -125,9 +137,13 @@ class InputTranscriptFailed:
 
 @dataclass(frozen=True, slots=True)
 class ResponseStarted:
-    """A response began. For one that the client asked for, `response_id` is that of its `CreateResponse`."""
+    """A response began. For one that the client asked for, `response_id` is that of its `CreateResponse`.
+
+    `out_of_band`: it stands beside the conversation and may run in parallel to others.
+    """
 
     response_id: str
+    out_of_band: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +257,7 @@ class CommandRefused:
 BackendEvent = (
     SpeechStarted
     | SpeechStopped
+    | InputTimedOut
     | InputCommitted
     | InputCleared
     | InputTranscriptDelta

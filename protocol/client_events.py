@@ -41,7 +41,10 @@ from protocol.wire_rules import (
 
 @dataclass(frozen=True, slots=True)
 class SessionUpdate:
-    """`session.update`; `session` is checked by itself, but not yet against the session that it changes."""
+    """`session.update`; `session` is checked by itself, but not yet against the session that it changes.
+
+    It is that of a conversation or of a transcription session, as its `type` says.
+    """
 
     session: dict[str, Any]
     event_id: str | None = None
@@ -216,7 +219,7 @@ def _parsed(raw: dict[str, Any], size: int) -> ClientEvent:
         raise errors.invalid_value("type", kind, _TYPES)
     _check_nesting(raw)
     if kind == "session.update":
-        _check_session_kind(raw.get("session"))
+        _check_formats(raw.get("session"))
     shapes.check(raw, _SHAPES[kind], rules=CLIENT_RULES)
     return _typed(kind, raw)
 
@@ -252,12 +255,10 @@ def _check_nesting(raw: dict[str, Any]) -> None:
     raise errors.nested_too_deeply(MAX_NESTING)
 
 
-def _check_session_kind(session: object) -> None:
-    """Meet the two mistakes for which OpenAI was seen to answer otherwise than for the like elsewhere."""
+def _check_formats(session: object) -> None:
+    """Meet the mistake for which OpenAI was seen to answer otherwise than for the like elsewhere."""
     if not isinstance(session, dict):
         return
-    if session.get("type") == "transcription":
-        raise errors.not_a_transcription_session()
     audio = session.get("audio")
     for side in ("input", "output"):
         part = audio.get(side) if isinstance(audio, dict) else None

@@ -40,19 +40,33 @@ class ClearInput:
 
 @dataclass(frozen=True, slots=True)
 class CreateResponse:
-    """Start a response now. Answered by ResponseStarted or CommandRefused. `audio`: it is to be spoken."""
+    """Start a response now. Answered by ResponseStarted or CommandRefused. `audio`: it is to be spoken.
+
+    `out_of_band`: beside the conversation, in parallel to what runs. `needs_transcripts`: its context holds what the
+    user said, so that it waits for the recogniser.
+    """
 
     response_id: str
     audio: bool
     client_event_id: str | None = None
+    out_of_band: bool = False
+    needs_transcripts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class CancelResponse:
-    """End the running response (`response_id` None: whichever runs). Answered by ResponseEnded or CommandRefused."""
+    """End a running response (`response_id` None: the conversation's). Answered by ResponseEnded or CommandRefused."""
 
     response_id: str | None = None
     client_event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecogniseItem:
+    """Recognise the audio of an item that the client wrote: PCM16, mono, 24 kHz. Answered as a committed item is."""
+
+    item_id: str
+    pcm: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +103,10 @@ class ProvideContext:
 
 @dataclass(frozen=True, slots=True)
 class TurnDetection:
-    """How the user's turns are found (Realtime: `audio.input.turn_detection`)."""
+    """How the user's turns are found (Realtime: `audio.input.turn_detection`).
+
+    `idle_timeout`: the agent speaks up after this much silence behind its last words; None: it waits for ever.
+    """
 
     kind: str = "server_vad"
     threshold: float = 0.5
@@ -97,6 +114,7 @@ class TurnDetection:
     silence_duration: Samples = 12_000
     create_response: bool = True
     interrupt_response: bool = True
+    idle_timeout: Samples | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +138,7 @@ Command = (
     | ClearInput
     | CreateResponse
     | CancelResponse
+    | RecogniseItem
     | ItemTruncated
     | ProvideContext
     | Configure

@@ -185,12 +185,19 @@ def cannot_update_voice() -> ProtocolError:
     return ProtocolError("cannot_update_voice", "Cannot update a conversation's voice if assistant audio is present.")
 
 
-def not_a_transcription_session() -> ProtocolError:
-    """A transcription session's update on a conversation socket (LiveKit's STT plugin matches the code)."""
+def other_kind_of_session(given: str, actual: str) -> ProtocolError:
+    """An update for the other kind of session: its kind is chosen at the handshake (LiveKit's STT matches the code)."""
     return ProtocolError(
         "invalid_model",
-        "Passing a transcription session update event to a realtime session is not allowed.",
+        f"Passing a {given} session update event to a {actual} session is not allowed.",
         "session.type",
+    )
+
+
+def not_in_a_transcription_session(kind: str) -> ProtocolError:
+    """An event that needs a model that answers, in a session that only transcribes. The code is ours."""
+    return ProtocolError(
+        "invalid_value", f"Invalid value: '{kind}'. This event is not supported in transcription sessions.", "type"
     )
 
 
@@ -247,6 +254,22 @@ def truncated_past_the_end(have_ms: int, asked_ms: int) -> ProtocolError:
     """`conversation.item.truncate` asks for more audio than was sent (words seen live, code believed)."""
     return ProtocolError(
         "invalid_value", f"Audio content of {have_ms}ms is already shorter than {_shown(asked_ms)}ms", "audio_end_ms"
+    )
+
+
+def several_audio_parts(param: str) -> ProtocolError:
+    """An item with more than one recording to be recognised. The code is ours."""
+    return ProtocolError(
+        "invalid_value", f"Invalid '{param}': an item may hold one audio part without a transcript.", param
+    )
+
+
+def too_much_item_audio(param: str, limit_s: int) -> ProtocolError:
+    """More audio in items than the recogniser is given at a time. The code is ours."""
+    return ProtocolError(
+        "invalid_value",
+        f"Invalid '{param}': the audio of items that wait for their transcript may add up to {limit_s} seconds.",
+        param,
     )
 
 
@@ -323,6 +346,12 @@ def _response_active(_refusal: CommandRefused, active: str | None) -> ProtocolEr
     )
 
 
+def _too_many_responses(_refusal: CommandRefused, _active: str | None) -> ProtocolError:
+    return ProtocolError(
+        "rate_limit_exceeded", "Too many out-of-band responses are in progress. Wait until one of them is finished."
+    )
+
+
 def _no_active_response(_refusal: CommandRefused, _active: str | None) -> ProtocolError:
     return ProtocolError("response_cancel_not_active", "Cancellation failed: no active response found")
 
@@ -334,6 +363,7 @@ def _unsupported(refusal: CommandRefused, _active: str | None) -> ProtocolError:
 _REFUSALS = {
     RefusalKind.INPUT_TOO_SHORT: _input_too_short,
     RefusalKind.RESPONSE_ACTIVE: _response_active,
+    RefusalKind.TOO_MANY_RESPONSES: _too_many_responses,  # the code is ours
     RefusalKind.NO_ACTIVE_RESPONSE: _no_active_response,
     RefusalKind.UNSUPPORTED: _unsupported,
 }

@@ -20,6 +20,10 @@ CUT_OFF_MARK = " —"
 """Ends a reply that the user cut short. A dash is how written dialogue shows an interruption, so that models understand
 it, and no voice reads it aloud, should a small model copy it."""
 
+IDLE_MARK = "..."
+"""What the user "said" when the idle timeout fired: models read it as a silence and ask whether anyone is there, while
+a conversation that ends in their own words makes many go on as if they had not stopped."""
+
 ChatMessage = dict[str, Any]
 
 
@@ -83,7 +87,7 @@ def _chat_part(part: Part) -> dict[str, Any]:
         case TextPart():
             return _text_part(part.text)
         case HeardPart():
-            return _text_part(part.transcript or "")
+            return _text_part(part.transcript or (IDLE_MARK if part.idle else ""))
         case SpeechPart():
             heard = part.heard_text()
             return _text_part(f"{heard}{CUT_OFF_MARK}" if heard and part.cut_short else heard)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from protocol.audio_time import ms_from_samples
 from protocol.backend_events import (
     InputCommitted,
+    InputTimedOut,
     InputTranscriptCompleted,
     InputTranscriptDelta,
     InputTranscriptFailed,
@@ -32,6 +33,7 @@ class InputEvents:
         self._conversation = conversation
         self._recent = recent
         self._models: dict[str, str | None] = {}
+        self._timed_out: str | None = None
 
     def speech_started(self, event: SpeechStarted) -> list[Output]:
         """Return speech_started; its time includes the prefix padding."""
@@ -44,9 +46,22 @@ class InputEvents:
         kind, end_ms = "input_audio_buffer.speech_stopped", ms_from_samples(event.end)
         return [self._events(kind, audio_end_ms=end_ms, item_id=event.item_id)]
 
+    def timed_out(self, event: InputTimedOut) -> list[Output]:
+        """Return timeout_triggered; the silence is committed next, under the same id."""
+        self._timed_out = event.item_id
+        return [
+            self._events(
+                "input_audio_buffer.timeout_triggered",
+                audio_start_ms=ms_from_samples(event.start),
+                audio_end_ms=ms_from_samples(event.end),
+                item_id=event.item_id,
+            )
+        ]
+
     def committed(self, event: InputCommitted) -> list[Output]:
         """Add the user's item and return committed, item.added, item.done, all with the id of speech_started."""
-        item = Message(event.item_id, "user", [HeardPart(duration=event.end - event.start)])
+        heard = HeardPart(duration=event.end - event.start, idle=event.item_id == self._timed_out)
+        item = Message(event.item_id, "user", [heard])
         audio = self._recent.cut(event.start, event.end)
         if audio is not None:
             self._conversation.audio.append(item.id, audio)

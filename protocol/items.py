@@ -52,10 +52,14 @@ class ImagePart:
 
 @dataclass(slots=True)
 class HeardPart:
-    """`input_audio`: what the user said. `transcript` None: not transcribed (yet). `duration` is that of the audio."""
+    """`input_audio`: what the user said. `transcript` None: not transcribed (yet). `duration` is that of the audio.
+
+    `idle`: the user said nothing, for so long that the agent is to speak up.
+    """
 
     transcript: str | None = None
     duration: Samples = 0
+    idle: bool = False
 
     def to_wire(self) -> dict[str, Any]:
         """Return the content part."""
@@ -166,12 +170,8 @@ def _text(raw: dict[str, Any], path: str) -> str:
 
 def _heard(raw: dict[str, Any], path: str) -> HeardPart:
     transcript: str | None = raw.get("transcript")
-    if transcript is None:
-        raise errors.refused_value(
-            f"{path}.transcript",
-            f"Invalid '{path}': audio in an item is accepted with its transcript only. "
-            "Send audio to be recognised with input_audio_buffer.append and input_audio_buffer.commit.",
-        )
+    if transcript is None and raw.get("audio") is None:
+        raise errors.missing_parameter(f"{path}.audio")
     return HeardPart(transcript)
 
 

@@ -1,7 +1,8 @@
 """The events of one output item: how it opens, grows and ends (Realtime GA: response.output_item.* and what is inside).
 
 An item opens with its first text or audio. `added` events carry an empty item, `done` events the whole one; every
-`*.done` is sent however the response ends (protocol §2.1, 2.6, 2.8, 2.9).
+`*.done` is sent however the response ends (protocol §2.1, 2.6, 2.8, 2.9). An out-of-band response's items enter no
+conversation, and no conversation.item.* event speaks of them (protocol §2.10).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class _OutputItem:
         response_id: str,
         index: int,
         events: ServerEvents,
-        conversation: Conversation,
+        conversation: Conversation | None,
     ) -> None:
         self.item = item
         self.open = True
@@ -46,15 +47,17 @@ class _OutputItem:
 
     def _begun(self) -> Iterator[ServerEvent]:
         wire = self.item.to_wire()
-        self._previous = self._conversation.add(self.item)
         place: dict[str, Any] = {"response_id": self._response_id, "output_index": self._index}
         yield self._make("response.output_item.added", **place, item=wire)
-        yield self._make("conversation.item.added", previous_item_id=self._previous, item=wire)
+        if self._conversation is not None:
+            self._previous = self._conversation.add(self.item)
+            yield self._make("conversation.item.added", previous_item_id=self._previous, item=wire)
 
     def _ended(self) -> Iterator[ServerEvent]:
         wire = self.item.to_wire()
         place: dict[str, Any] = {"response_id": self._response_id, "output_index": self._index}
-        yield self._make("conversation.item.done", previous_item_id=self._previous, item=wire)
+        if self._conversation is not None:
+            yield self._make("conversation.item.done", previous_item_id=self._previous, item=wire)
         yield self._make("response.output_item.done", **place, item=wire)
 
 
@@ -62,7 +65,13 @@ class OutputMessage(_OutputItem):
     """An assistant message: speech with its transcript, or text."""
 
     def __init__(
-        self, item_id: str, speaks: bool, response_id: str, index: int, events: ServerEvents, conversation: Conversation
+        self,
+        item_id: str,
+        speaks: bool,
+        response_id: str,
+        index: int,
+        events: ServerEvents,
+        conversation: Conversation | None,
     ) -> None:
         self._message = Message(item_id, "assistant", status="in_progress")
         super().__init__(self._message, response_id, index, events, conversation)
@@ -85,7 +94,8 @@ class OutputMessage(_OutputItem):
         if not isinstance(self.part, SpeechPart):
             return []
         self.part.audio_sent += samples_from_bytes(len(pcm))
-        self._conversation.audio.append(self.item.id, pcm)
+        if self._conversation is not None:
+            self._conversation.audio.append(self.item.id, pcm)
         pieces = [pcm[at : at + _DELTA_BYTES] for at in range(0, len(pcm), _DELTA_BYTES)]
         return [
             self._event(
@@ -137,7 +147,7 @@ class OutputCall(_OutputItem):
         response_id: str,
         index: int,
         events: ServerEvents,
-        conversation: Conversation,
+        conversation: Conversation | None,
     ) -> None:
         self._call = FunctionCall(item_id, call_id, name, status="in_progress")
         super().__init__(self._call, response_id, index, events, conversation)

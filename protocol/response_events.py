@@ -37,7 +37,8 @@ class RunningResponse:
         self.parameters = parameters
         self._id = response_id
         self._events = events
-        self._conversation = conversation
+        self._conversation = None if parameters.out_of_band else conversation
+        self._conversation_id = None if parameters.out_of_band else conversation.id
         self._items: dict[str, OutputMessage | OutputCall] = {}
         self._user_audio = 0 if parameters.input is not None else conversation.user_audio
 
@@ -78,7 +79,8 @@ class RunningResponse:
 
         Language model servers write "call_0" in every reply, or 46 characters; nobody but the client needs the id.
         """
-        usable = given and len(given) <= MAX_ITEM_ID and not self._conversation.has_call(given)
+        taken = self._conversation is not None and self._conversation.has_call(given)
+        usable = given and len(given) <= MAX_ITEM_ID and not taken
         return given if usable else self._events.new_id("call")
 
     def arguments_delta(self, event: FunctionCallArgumentsDelta) -> list[Output]:
@@ -129,7 +131,7 @@ class RunningResponse:
             "status": status,
             "status_details": details,
             "output": [item.item.to_wire() for item in self._items.values()],
-            "conversation_id": self._conversation.id,
+            "conversation_id": self._conversation_id,
             "usage": usage,
             **self.parameters.to_wire(),
         }

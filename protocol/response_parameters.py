@@ -10,23 +10,38 @@ from protocol.commands import ResponseContext
 from protocol.conversation import Conversation
 from protocol.history import chat_messages, chat_tool_choice, chat_tools
 from protocol.ids import IdSource
-from protocol.items import Item, item_from_wire
+from protocol.item_audio import GivenAudio, given_audio
+from protocol.items import HeardPart, Item, Message, item_from_wire
 from protocol.session_settings import PCM_FORMAT, SessionSettings, voice_name
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseParameters:
-    """The parameters of one response. `input` None: the conversation is its context; else these items are."""
+    """The parameters of one response. `input` None: the conversation is its context; else these items are.
+
+    `input_audio`: the audio that came inside those. `out_of_band`: the response stands beside the conversation; neither
+    its input nor its output enters it.
+    """
 
     settings: SessionSettings
     metadata: dict[str, str] | None = None
     input: tuple[Item, ...] | None = None
+    input_audio: tuple[GivenAudio, ...] = ()
     audio_format: dict[str, Any] = field(default_factory=lambda: dict(PCM_FORMAT))
+    out_of_band: bool = False
 
     @property
     def speaks(self) -> bool:
         """Whether the response is spoken; else it is text."""
         return self.settings.output_modality == "audio"
+
+    @property
+    def needs_transcripts(self) -> bool:
+        """Whether the context holds, or may hold, speech that is not recognised yet."""
+        if self.input is None:
+            return True
+        parts = [part for item in self.input if isinstance(item, Message) for part in item.parts]
+        return any(isinstance(part, HeardPart) and part.transcript is None for part in parts)
 
     def to_wire(self) -> dict[str, Any]:
         """Return the parameters as the `response` object shows them."""
@@ -60,19 +75,20 @@ def overridden(
 
     Here null keeps the session's value: there is nothing to clear in one response. Raises ProtocolError.
     """
-    if raw.get("conversation") not in (None, "auto", conversation.id):
-        # Out-of-band responses (`none`) join here: their output must not enter the conversation.
-        raise errors.refused_value(
-            "response.conversation",
-            "Invalid 'response.conversation': responses outside the conversation are not supported yet. "
-            "Supported values are: 'auto'.",
-        )
+    wanted = raw.get("conversation")
+    if wanted not in (None, "auto", "none", conversation.id):
+        raise errors.invalid_value("response.conversation", wanted, ("auto", "none"))
+    out_of_band = wanted == "none"
     kept = {key: value for key, value in raw.items() if value is not None}
     voice = voice_name(((kept.get("audio") or {}).get("output") or {}).get("voice"))
     audio = {"audio": {"output": {"voice": voice}}} if voice else {}
-    effective = settings.merged({**_session_part(kept), **audio}, voice_locked=conversation.has_agent_audio)
-    items = _input(kept["input"], conversation, ids) if "input" in kept else None
-    return replace(ResponseParameters(effective), metadata=kept.get("metadata"), input=items)
+    voice_locked = conversation.has_agent_audio and not out_of_band  # the lock is the conversation's
+    effective = settings.merged({**_session_part(kept), **audio}, voice_locked=voice_locked)
+    parameters = replace(ResponseParameters(effective, kept.get("metadata")), out_of_band=out_of_band)
+    if "input" not in kept:
+        return parameters
+    items, input_audio = _input(kept["input"], conversation, ids)
+    return replace(parameters, input=items, input_audio=input_audio)
 
 
 _SESSION_KEYS = (
@@ -91,16 +107,26 @@ def _session_part(raw: dict[str, Any]) -> dict[str, Any]:
     return {key: raw[key] for key in _SESSION_KEYS if key in raw}
 
 
-def _input(raw: list[dict[str, Any]], conversation: Conversation, ids: IdSource) -> tuple[Item, ...]:
-    """Return the context that replaces the conversation's; it may mix new items and references to existing ones."""
+def _input(
+    raw: list[dict[str, Any]], conversation: Conversation, ids: IdSource
+) -> tuple[tuple[Item, ...], tuple[GivenAudio, ...]]:
+    """Return the context that replaces the conversation's, and the audio that came with it.
+
+    It may mix new items and references to existing ones.
+    """
     items: list[Item] = []
+    audio: list[GivenAudio] = []
     for index, entry in enumerate(raw):
         path = f"response.input[{index}]"
         if entry["type"] != "item_reference":
-            items.append(item_from_wire(entry, ids, path))
+            item = item_from_wire(entry, ids, path)
+            items.append(item)
+            given = given_audio(item, entry, path)
+            if given is not None:
+                audio.append(given)
             continue
-        item = conversation.get(entry["id"])
-        if item is None:
+        referred = conversation.get(entry["id"])
+        if referred is None:
             raise errors.unknown_item_reference(entry["id"], f"{path}.id")
-        items.append(item)
-    return tuple(items)
+        items.append(referred)
+    return tuple(items), tuple(audio)

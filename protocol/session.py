@@ -22,37 +22,47 @@ from protocol.commands import (
     CreateResponse,
     ItemTruncated,
     ProvideContext,
+    RecogniseItem,
 )
 from protocol.conversation import Conversation
 from protocol.errors import ProtocolError
 from protocol.ids import IdSource
 from protocol.input_events import InputEvents
 from protocol.input_pcm import InputPcm
+from protocol.item_audio import PendingAudio, given_audio
 from protocol.items import item_from_wire
 from protocol.kept_audio import RecentInput
 from protocol.outputs import DiscardItemAudio, Output, ToBackend
 from protocol.response_events import RunningResponse
 from protocol.response_parameters import ResponseParameters, overridden
 from protocol.server_events import ServerEvents
-from protocol.session_settings import SessionDefaults, SessionSettings
+from protocol.session_settings import SessionDefaults, SessionKind, SessionSettings
 
 
 class SessionProtocol:
     """What one session says. Not thread-safe: one caller at a time."""
 
     def __init__(
-        self, *, ids: IdSource, session_id: str, model: str, expires_at_s: int, defaults: SessionDefaults
+        self,
+        *,
+        ids: IdSource,
+        session_id: str,
+        model: str,
+        expires_at_s: int,
+        defaults: SessionDefaults,
+        kind: SessionKind = "realtime",
     ) -> None:
         self._ids = ids
         self._identity: dict[str, Any] = {"session_id": session_id, "model": model, "expires_at_s": expires_at_s}
         self._events = ServerEvents(ids)
         self._pcm = InputPcm()
         self._recent_input = RecentInput()
-        self.settings = SessionSettings.initial(defaults)
+        self.settings = SessionSettings.initial(defaults, kind)
         self.conversation = Conversation(ids("conv"))
         self._input = InputEvents(self._events, self.conversation, self._recent_input)
         self._asked_for: dict[str, tuple[ResponseParameters, str | None]] = {}
         self._running: dict[str, RunningResponse] = {}
+        self._pending_audio = PendingAudio()
 
     # --- the client ----------------------------------------------------------------------------------------------
 
@@ -73,6 +83,8 @@ class SessionProtocol:
         return [self._events.error(error)]
 
     def _received(self, event: ClientEvent) -> list[Output]:
+        if self.settings.kind == "transcription" and type(event) in _CONVERSATION_EVENTS:
+            raise errors.not_in_a_transcription_session(_CONVERSATION_EVENTS[type(event)])
         match event:
             case client.AppendInput():
                 return self._append(event)
@@ -115,11 +127,20 @@ class SessionProtocol:
 
     def _create_item(self, event: client.CreateItem) -> list[Output]:
         item = item_from_wire(event.item, self._ids)
+        given = given_audio(item, event.item, "item")
+        if given is not None:
+            self._pending_audio.check([given], "item.content")
         previous = self.conversation.add(item, event.previous_item_id)
-        return [
+        outputs: list[Output] = [
             self._events("conversation.item.added", previous_item_id=previous, item=item.to_wire()),
             self._events("conversation.item.done", previous_item_id=previous, item=item.to_wire()),
         ]
+        if given is not None:
+            self.conversation.audio.append(item.id, given.pcm)
+            if given.wordless:
+                self._pending_audio.add(item.id, given, private=False)
+                outputs.append(ToBackend(RecogniseItem(item.id, given.pcm)))
+        return outputs
 
     def _truncate(self, event: client.TruncateItem) -> list[Output]:
         heard = self.conversation.truncate(event.item_id, event.content_index, event.audio_end_ms)
@@ -133,9 +154,19 @@ class SessionProtocol:
 
     def _ask_for_response(self, event: client.AskForResponse) -> list[Output]:
         parameters = overridden(event.response, self.settings, self.conversation, self._ids)
+        wordless = [given for given in parameters.input_audio if given.wordless]
+        self._pending_audio.check(wordless, "response.input")
+        outputs: list[Output] = []
+        for given in wordless:
+            recognition_id = self._ids("item")  # the item's own may be that of one in the conversation
+            self._pending_audio.add(recognition_id, given, private=True)
+            outputs.append(ToBackend(RecogniseItem(recognition_id, given.pcm)))
         response_id = self._ids("resp")
         self._asked_for[response_id] = (parameters, event.event_id)
-        return _to_backend(CreateResponse(response_id, parameters.speaks, event.event_id))
+        command = CreateResponse(
+            response_id, parameters.speaks, event.event_id, parameters.out_of_band, parameters.needs_transcripts
+        )
+        return [*outputs, ToBackend(command)]
 
     def _session_event(self, kind: str) -> Output:
         return self._events(kind, session=self.settings.to_wire(**self._identity))
@@ -149,16 +180,14 @@ class SessionProtocol:
                 return self._input.speech_started(event)
             case backend.SpeechStopped():
                 return self._input.speech_stopped(event)
+            case backend.InputTimedOut():
+                return self._input.timed_out(event)
             case backend.InputCommitted():
                 return self._input.committed(event)
             case backend.InputCleared():
                 return [self._events("input_audio_buffer.cleared")]
-            case backend.InputTranscriptDelta():
-                return self._input.transcript_delta(event, self.settings)
-            case backend.InputTranscriptCompleted():
-                return self._input.transcript_completed(event, self.settings)
-            case backend.InputTranscriptFailed():
-                return self._input.transcript_failed(event, self.settings)
+            case backend.InputTranscriptDelta() | backend.InputTranscriptCompleted() | backend.InputTranscriptFailed():
+                return self._transcript(event)
             case backend.ResponseStarted(response_id):
                 return self._response_started(response_id)
             case backend.ContextRequested(response_id):
@@ -170,6 +199,22 @@ class SessionProtocol:
                 return self._refused(event)
             case _:
                 return self._response_event(event)
+
+    def _transcript(
+        self, event: backend.InputTranscriptDelta | backend.InputTranscriptCompleted | backend.InputTranscriptFailed
+    ) -> list[Output]:
+        private = self._pending_audio.is_private(event.item_id)
+        match event:
+            case backend.InputTranscriptDelta():
+                return [] if private else self._input.transcript_delta(event, self.settings)
+            case backend.InputTranscriptCompleted():
+                self._pending_audio.answered(event.item_id, event.transcript)
+                return [] if private else self._input.transcript_completed(event, self.settings)
+            case backend.InputTranscriptFailed():
+                self._pending_audio.answered(event.item_id, "")
+                return [] if private else self._input.transcript_failed(event, self.settings)
+            case _:
+                assert_never(event)
 
     def audio_unsent(self, item_id: str, samples: Samples) -> None:
         """Take the shell's word that the last `samples` of an item's audio were dropped before they were sent."""
@@ -222,8 +267,9 @@ class SessionProtocol:
         return _to_backend(ProvideContext(response_id, parameters.context(self.conversation)))
 
     def _refused(self, refusal: backend.CommandRefused) -> list[Output]:
-        active = next(iter(self._running), None)
-        if refusal.kind in (RefusalKind.RESPONSE_ACTIVE, RefusalKind.UNSUPPORTED):
+        conversation = (key for key, response in self._running.items() if not response.parameters.out_of_band)
+        active = next(conversation, None)
+        if refusal.kind not in (RefusalKind.INPUT_TOO_SHORT, RefusalKind.NO_ACTIVE_RESPONSE):
             self._forget_request(refusal)
         return [self._events.error(errors.refused_by_backend(refusal, active))]
 
@@ -242,6 +288,16 @@ class SessionProtocol:
             if response_id in self._asked_for:
                 del self._asked_for[response_id]
                 return
+
+
+_CONVERSATION_EVENTS: dict[type[ClientEvent], str] = {
+    client.CreateItem: "conversation.item.create",
+    client.TruncateItem: "conversation.item.truncate",
+    client.AskForResponse: "response.create",
+    client.StopResponse: "response.cancel",
+    client.ClearOutputBuffer: "output_audio_buffer.clear",
+}
+"""What only a conversation knows: a transcription session has no model that answers."""
 
 
 def _to_backend(command: Command) -> list[Output]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from protocol import errors
 from protocol.audio_time import SESSION_RATE_HZ, samples_from_ms
@@ -17,6 +17,9 @@ from protocol.commands import Configure, TurnDetection
 
 LIVE_TRANSCRIPTION_MODELS = frozenset({"gpt-realtime-whisper", "gpt-live-transcribe"})
 """OpenAI's models that transcribe while the user still speaks."""
+
+SessionKind = Literal["realtime", "transcription"]
+"""A conversation, or a session that only writes down what it hears. Chosen at the handshake, for good."""
 
 PCM_FORMAT = {"type": "audio/pcm", "rate": SESSION_RATE_HZ}
 
@@ -45,6 +48,7 @@ class SessionSettings:
     """
 
     defaults: SessionDefaults
+    kind: SessionKind
     instructions: str
     output_modality: str
     turn_detection: Mapping[str, Any] | None
@@ -63,14 +67,15 @@ class SessionSettings:
     reasoning: dict[str, Any] | None
 
     @classmethod
-    def initial(cls, defaults: SessionDefaults) -> SessionSettings:
-        """Return the settings of a session that nobody has updated yet."""
+    def initial(cls, defaults: SessionDefaults, kind: SessionKind = "realtime") -> SessionSettings:
+        """Return the settings of a session that nobody has updated yet; a transcription session transcribes at once."""
         return cls(
             defaults=defaults,
+            kind=kind,
             instructions=defaults.instructions,
             output_modality="audio",
             turn_detection=_fresh_turn_detection("server_vad", defaults),
-            transcription=None,
+            transcription={"model": defaults.transcription_model} if kind == "transcription" else None,
             noise_reduction=None,
             voice=defaults.voice,
             speed=defaults.speed,
@@ -89,8 +94,10 @@ class SessionSettings:
         """Return these settings with `update` (the `session` of a session.update) merged in.
 
         `voice_locked`: the agent has spoken, so that another voice refuses the whole update with ProtocolError.
-        `type` and `model` change nothing: the model is the URL's.
+        `type` and `model` change nothing: both are the handshake's. Raises ProtocolError for another `type`.
         """
+        if update.get("type", self.kind) != self.kind:
+            raise errors.other_kind_of_session(update["type"], self.kind)
         changes: dict[str, Any] = {}
         for key, cleared in _PLAIN_FIELDS.items():
             if key in update:
@@ -155,6 +162,8 @@ class SessionSettings:
 
     def to_wire(self, *, session_id: str, model: str, expires_at_s: int) -> dict[str, Any]:
         """Return the full `session` object of session.created and session.updated."""
+        if self.kind == "transcription":
+            return self._transcription_to_wire(session_id, expires_at_s)
         wire: dict[str, Any] = {
             "type": "realtime",
             "object": "realtime.session",
@@ -164,12 +173,7 @@ class SessionSettings:
             "output_modalities": [self.output_modality],
             "instructions": self.instructions,
             "audio": {
-                "input": {
-                    "format": dict(PCM_FORMAT),
-                    "transcription": _copied(self.transcription),
-                    "noise_reduction": _copied(self.noise_reduction),
-                    "turn_detection": _copied(self.turn_detection),
-                },
+                "input": self._input_to_wire(),
                 "output": {"format": dict(PCM_FORMAT), "voice": self.voice, "speed": self.speed},
             },
             "tools": list(self.tools),
@@ -187,6 +191,24 @@ class SessionSettings:
             wire["reasoning"] = self.reasoning
         return wire
 
+    def _transcription_to_wire(self, session_id: str, expires_at_s: int) -> dict[str, Any]:
+        return {
+            "type": "transcription",
+            "object": "realtime.transcription_session",
+            "id": session_id,
+            "expires_at": expires_at_s,
+            "audio": {"input": self._input_to_wire()},
+            "include": list(self.include) or None,
+        }
+
+    def _input_to_wire(self) -> dict[str, Any]:
+        return {
+            "format": dict(PCM_FORMAT),
+            "transcription": _copied(self.transcription),
+            "noise_reduction": _copied(self.noise_reduction),
+            "turn_detection": _copied(self.turn_detection),
+        }
+
     def to_configure(self) -> Configure:
         """Return what a backend needs to know.
 
@@ -194,8 +216,12 @@ class SessionSettings:
         without end-of-turn judges waits for.
         """
         transcription = self.transcription or {}
+        detection = None if self.turn_detection is None else _for_backend(self.turn_detection)
+        if detection is not None and self.kind == "transcription":
+            # The flags are part of the type, but there is no model that could answer or be interrupted.
+            detection = replace(detection, create_response=False, interrupt_response=False, idle_timeout=None)
         return Configure(
-            turn_detection=None if self.turn_detection is None else _for_backend(self.turn_detection),
+            turn_detection=detection,
             audio_output=self.output_modality == "audio",
             live_transcript=transcription.get("model") in LIVE_TRANSCRIPTION_MODELS,
             language=transcription.get("language"),
@@ -234,6 +260,7 @@ def _fresh_turn_detection(kind: str, defaults: SessionDefaults) -> dict[str, Any
 
 
 def _for_backend(turn_detection: Mapping[str, Any]) -> TurnDetection:
+    idle_timeout_ms: int | None = turn_detection.get("idle_timeout_ms")
     return TurnDetection(
         kind=turn_detection["type"],
         threshold=float(turn_detection.get("threshold", 0.5)),
@@ -241,6 +268,7 @@ def _for_backend(turn_detection: Mapping[str, Any]) -> TurnDetection:
         silence_duration=samples_from_ms(turn_detection.get("silence_duration_ms", _DEFAULT_SILENCE_MS)),
         create_response=turn_detection["create_response"],
         interrupt_response=turn_detection["interrupt_response"],
+        idle_timeout=None if idle_timeout_ms is None else samples_from_ms(idle_timeout_ms),
     )
 
 

@@ -25,6 +25,11 @@ _MODELS: dict[str, Any] = {
     for model in get_args(get_args(RealtimeServerEvent)[0])
     for kind in get_args(model.model_fields["type"].annotation)
 }
+_KEYS_OF_A_SESSION = {
+    "realtime": ("id", "object", "model", "expires_at", "output_modalities", "audio", "tools", "tool_choice"),
+    "transcription": ("id", "object", "expires_at", "audio"),
+}
+_SIDES_OF_A_SESSION = {"realtime": ("input", "output"), "transcription": ("input",)}
 _NOT_ON_A_WEBSOCKET = ("output_audio_buffer.", "conversation.item.created")
 _STATUS_REASONS_NEED = {"cancelled": "reason", "incomplete": "reason", "failed": "error"}
 
@@ -107,11 +112,12 @@ def _item_problems(item: dict[str, Any], path: str) -> Iterator[str]:
 
 
 def _session_problems(session: dict[str, Any]) -> Iterator[str]:
-    for key in ("id", "object", "model", "expires_at", "output_modalities", "audio", "tools", "tool_choice"):
+    sides = _SIDES_OF_A_SESSION[session["type"]]
+    for key in _KEYS_OF_A_SESSION[session["type"]]:
         if session.get(key) is None:
             yield f"session needs {key}"
     audio = session.get("audio") or {}
-    for side in ("input", "output"):
+    for side in sides:
         if not (audio.get(side) or {}).get("format"):
             yield f"session.audio.{side} needs format"
     audio_input = audio.get("input") or {}

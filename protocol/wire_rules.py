@@ -14,7 +14,6 @@ from openai.types.realtime import (
 )
 from openai.types.realtime.realtime_audio_formats import AudioPCM
 from openai.types.realtime.realtime_function_tool import RealtimeFunctionTool
-from openai.types.realtime.realtime_session_create_request import RealtimeSessionCreateRequest
 from openai.types.realtime.response_item_reference import ResponseItemReference
 
 from protocol.shapes import Rules
@@ -84,8 +83,7 @@ CLIENT_RULES = Rules(
         }
     ),
     narrowed={
-        # G.711 joins when the gateway speaks it, MCP tools and transcription sessions likewise.
-        "session": RealtimeSessionCreateRequest,
+        # G.711 joins when the gateway speaks it, MCP tools likewise.
         "session.audio.input.format": AudioPCM,
         "session.audio.output.format": AudioPCM,
         "session.tools[]": RealtimeFunctionTool,

@@ -17,7 +17,15 @@ from typing import assert_never
 from gateway.backends.engine_work import EngineWork, answer_of, pieces_of
 from gateway.backends.input_audio import InputAudio
 from gateway.backends.interface import Capabilities
-from gateway.turns.actions import Action, Generate, StopResponse, Synthesize, Transcribe, TranscribePartial
+from gateway.turns.actions import (
+    Action,
+    Generate,
+    StopResponse,
+    Synthesize,
+    Transcribe,
+    TranscribeItem,
+    TranscribePartial,
+)
 from gateway.turns.inputs import (
     AudioReceived,
     CancelRequested,
@@ -30,6 +38,7 @@ from gateway.turns.inputs import (
     HeardByClient,
     Input,
     InputStalled,
+    ItemAudioGiven,
     PartialTranscript,
     ResponseRequested,
     SettingsChanged,
@@ -57,6 +66,7 @@ from protocol.commands import (
     CreateResponse,
     ItemTruncated,
     ProvideContext,
+    RecogniseItem,
     ResponseContext,
 )
 from protocol.ids import IdSource
@@ -88,6 +98,7 @@ class CascadeBackend:
         self._audio = InputAudio()
         self._language: str | None = None
         self._contexts: dict[str, ResponseContext] = {}
+        self._item_audio: dict[str, bytes] = {}  # until it is handed to the recogniser, in the same call
         self._work = EngineWork(self._crash)
         self._events: deque[BackendEvent] = deque()  # drained each loop turn; the outbox bounds what follows
         self._event_ready = asyncio.Event()
@@ -139,8 +150,19 @@ class CascadeBackend:
                 self._tell(CommitRequested(client_event_id))
             case ClearInput():
                 self._tell(ClearRequested())
-            case CreateResponse(response_id=response_id, audio=audio, client_event_id=client_event_id):
-                self._tell(ResponseRequested(response_id, audio, client_event_id))
+            case CreateResponse():
+                self._tell(
+                    ResponseRequested(
+                        command.response_id,
+                        command.audio,
+                        command.client_event_id,
+                        command.out_of_band,
+                        command.needs_transcripts,
+                    )
+                )
+            case RecogniseItem(item_id=item_id, pcm=pcm):
+                self._item_audio[item_id] = pcm
+                self._tell(ItemAudioGiven(item_id, samples_from_bytes(len(pcm))))
             case CancelResponse(response_id=wanted, client_event_id=client_event_id):
                 self._tell(CancelRequested(wanted, client_event_id))
             case ItemTruncated(item_id=item_id, audio_end=audio_end):
@@ -148,7 +170,7 @@ class CascadeBackend:
             case ProvideContext(response_id=response_id, context=context):
                 self._contexts[response_id] = context
                 self._tell(ContextProvided(response_id))
-                if self._machine.active_response != response_id:
+                if not self._machine.runs(response_id):
                     self._contexts.pop(response_id, None)
             case Configure():
                 self._configure(command)
@@ -166,6 +188,7 @@ class CascadeBackend:
                 silence_duration=found.silence_duration,
                 create_response=found.create_response,
                 interrupt_response=found.interrupt_response,
+                idle_timeout=found.idle_timeout,
             )
         )
         self._language = command.language
@@ -192,7 +215,7 @@ class CascadeBackend:
         now = self._now()
         for output in self._machine.receive(message, now):
             match output:
-                case Transcribe() | TranscribePartial() | Generate() | Synthesize() | StopResponse():
+                case Transcribe() | TranscribeItem() | TranscribePartial() | Generate() | Synthesize() | StopResponse():
                     self._perform(output)
                 case _:
                     self._events.append(output)
@@ -205,6 +228,8 @@ class CascadeBackend:
         match action:
             case Transcribe(item_id=item_id, start=start, end=end):
                 self._work.start(item_id, self._transcribe(item_id, self._audio.between(start, end)))
+            case TranscribeItem(item_id=item_id):
+                self._work.start(item_id, self._transcribe(item_id, self._item_audio.pop(item_id)))
             case TranscribePartial(item_id=item_id, start=start, end=end):
                 self._work.start(item_id, self._look(item_id, self._audio.between(start, end)))
             case Generate(response_id=response_id):

@@ -12,6 +12,7 @@ from gateway.endpoints.access import Refusal, key_refusal, subprotocol_choice
 from gateway.endpoints.errors import deny, error_frame
 from gateway.endpoints.socket_session import RealtimeSession, SocketSession
 from gateway.service import Service, ServiceState
+from protocol.session_settings import SessionKind
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +29,16 @@ _BETA_SUBPROTOCOL = "openai-beta.realtime-v1"
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """What a client asked for in its handshake. `model` is its own word for it, `backend` ours."""
+    """What a client asked for in its handshake. `model` is its own word for it, `backend` ours.
+
+    In a transcription session `model` means the recogniser (LiveKit's STT plugin sends both parameters).
+    """
 
     backend: str
     model: str | None
     beta: bool
     query: Mapping[str, str]
+    kind: SessionKind = "realtime"
 
 
 SessionFactory = Callable[[SessionRequest], RealtimeSession]
@@ -48,6 +53,11 @@ def choose_backend(model: str | None) -> str:
     if model in NOT_SERVED_YET:
         raise ModelNotFound(NOT_SERVED_YET[model])
     return CASCADE
+
+
+def session_kind(intent: str | None) -> SessionKind:
+    """Return what the `?intent=` of a handshake asks for; anything but `transcription` is a conversation."""
+    return "transcription" if intent == "transcription" else "realtime"
 
 
 class RealtimeEndpoint:
@@ -91,8 +101,9 @@ class RealtimeEndpoint:
 
     async def _serve_accepted(self, websocket: WebSocket) -> None:
         model = websocket.query_params.get("model")
+        kind = session_kind(websocket.query_params.get("intent"))
         try:
-            backend = choose_backend(model)
+            backend = CASCADE if kind == "transcription" else choose_backend(model)
         except ModelNotFound as error:
             await websocket.send_text(error_frame("model_not_found", str(error)))
             await websocket.close(4000, "invalid_request_error.model_not_found")
@@ -101,5 +112,5 @@ class RealtimeEndpoint:
             _BETA_HEADER_VALUE in websocket.headers.get("openai-beta", "")
             or _BETA_SUBPROTOCOL in websocket.scope["subprotocols"]
         )
-        request = SessionRequest(backend, model, beta, dict(websocket.query_params))
+        request = SessionRequest(backend, model, beta, dict(websocket.query_params), kind)
         await SocketSession(websocket, lambda: self._open_session(request), self._session_limit_s).run()

@@ -17,6 +17,13 @@ class Transcribe:
 
 
 @dataclass(frozen=True, slots=True)
+class TranscribeItem:
+    """Recognise the audio that the client gave with item `item_id`; answer with Transcript or TranscriptFailed."""
+
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TranscribePartial:
     """Take an interim look at [start, end) of the running utterance; answer with PartialTranscript."""
 
@@ -49,4 +56,4 @@ class StopResponse:
     response_id: str
 
 
-Action = Transcribe | TranscribePartial | Generate | Synthesize | StopResponse
+Action = Transcribe | TranscribeItem | TranscribePartial | Generate | Synthesize | StopResponse

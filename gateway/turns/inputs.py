@@ -45,16 +45,29 @@ class ClearRequested:
 
 @dataclass(frozen=True, slots=True)
 class ResponseRequested:
-    """The client wants a response now."""
+    """The client wants a response now, of the conversation or beside it (`out_of_band`).
+
+    `needs_transcripts`: it waits for the words of what the user has said.
+    """
 
     response_id: str
     audio: bool
     client_event_id: str | None = None
+    out_of_band: bool = False
+    needs_transcripts: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ItemAudioGiven:
+    """The client wrote a user item with `duration` of audio, whose words are not known."""
+
+    item_id: str
+    duration: Samples
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    """The client wants the running response to end; None: whichever it is."""
+    """The client wants a running response to end; None: the conversation's."""
 
     response_id: str | None = None
     client_event_id: str | None = None
@@ -179,6 +192,7 @@ Input = (
     | CommitRequested
     | ClearRequested
     | ResponseRequested
+    | ItemAudioGiven
     | CancelRequested
     | HeardByClient
     | SettingsChanged

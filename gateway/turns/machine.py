@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from gateway.turns.actions import Transcribe, TranscribePartial
+from gateway.turns.actions import Transcribe, TranscribeItem
 from gateway.turns.inputs import (
     AudioReceived,
     CancelRequested,
@@ -23,6 +23,7 @@ from gateway.turns.inputs import (
     HeardByClient,
     Input,
     InputStalled,
+    ItemAudioGiven,
     PartialTranscript,
     ResponseRequested,
     SettingsChanged,
@@ -35,20 +36,11 @@ from gateway.turns.inputs import (
     Transcript,
     TranscriptFailed,
 )
+from gateway.turns.live_transcript import LiveTranscript
+from gateway.turns.out_of_band import OutOfBandResponses
 from gateway.turns.playout import VirtualPlayer
 from gateway.turns.response import Output, Phase, Response
-from gateway.turns.settings import (
-    MIN_COMMIT,
-    PARTIAL_EARLY_UNTIL,
-    PARTIAL_FIRST,
-    PARTIAL_LONGEST,
-    PARTIAL_STEP,
-    PARTIAL_STEP_EARLY,
-    QUEUED_TURNS,
-    TRANSCRIPT_TIMEOUT,
-    Detection,
-    TurnSettings,
-)
+from gateway.turns.settings import MIN_COMMIT, QUEUED_TURNS, TRANSCRIPT_TIMEOUT, Detection, TurnSettings
 from gateway.turns.speech_detector import Heard
 from gateway.turns.stable_transcript import StableTranscript
 from gateway.turns.states import Agent, AgentTrigger, User, next_agent
@@ -61,6 +53,7 @@ from protocol.backend_events import (
     EngineFault,
     InputCleared,
     InputCommitted,
+    InputTimedOut,
     InputTranscriptCompleted,
     InputTranscriptDelta,
     InputTranscriptFailed,
@@ -101,9 +94,9 @@ class TurnMachine:
         self._response_started_at: Samples = 0
         self._recognitions: dict[str, _Recognition] = {}
         self._waiting_turns: dict[str, set[str]] = {}
-        self._live: StableTranscript | None = None
-        self._looking = False
-        self._looked_until: Samples = 0
+        self._out_of_band = OutOfBandResponses(new_id)
+        self._live = LiveTranscript()
+        self._idle_since: Samples | None = None
         self._turns_with_words = 0
         self._turns_answered = 0
 
@@ -116,8 +109,12 @@ class TurnMachine:
 
     @property
     def active_response(self) -> str | None:
-        """The id of the running response, or None."""
+        """The id of the conversation's running response, or None."""
         return None if self._response is None else self._response.response_id
+
+    def runs(self, response_id: str) -> bool:
+        """Return whether a response of that id runs, in the conversation or beside it."""
+        return response_id == self.active_response or response_id in self._out_of_band
 
     @property
     def received(self) -> Samples:
@@ -144,6 +141,10 @@ class TurnMachine:
             due.append(at)
         if self.agent is Agent.SPEAKING and (ends_at := self._player.ends_at) is not None:
             due.append(ends_at)
+        if (at := self._out_of_band.deadline(now)) is not None:
+            due.append(at)
+        if (at := self._idle_deadline()) is not None:
+            due.append(at)
         return min(due) if due else None
 
     def silent_for(self, now: Samples) -> Samples:
@@ -175,6 +176,8 @@ class TurnMachine:
                 if self._response is not None and self._response.response_id == message.response_id:
                     self._response.receive(message, now, out)
                     self._follow_response(now, out)
+                else:
+                    self._out_of_band.receive(message, now, out)
             case PartialTranscript(item_id=item_id, text=text):
                 self._partial(item_id, text, out)
             case Transcript(item_id=item_id, text=text):
@@ -187,25 +190,31 @@ class TurnMachine:
                 self._commit_by_hand(client_event_id, now, out)
             case ClearRequested():
                 self._user.drop()
-                self._live = None
+                self._live.end()
                 out.append(InputCleared())
             case ResponseRequested():
                 self._response_requested(message, now, out)
+            case ItemAudioGiven(item_id=item_id, duration=duration):
+                self._recognitions[item_id] = _Recognition(now + self.settings.deadlines.transcript, duration, None)
+                out.append(TranscribeItem(item_id))
             case CancelRequested():
                 self._cancel_requested(message, now, out)
             case HeardByClient(item_id=item_id, heard=heard):
                 self._player.correct(item_id, heard, now)
             case SettingsChanged(settings=settings):
-                if settings.detection is None:
-                    self._user.forget_speech()
-                    self._live = None
-                self.settings = settings
+                self._change_settings(settings)
             case Tick():
                 pass
             case _:
                 assert_never(message)
         self._settle_playout(now)
         return out
+
+    def _change_settings(self, settings: TurnSettings) -> None:
+        if (settings.detection is None) is not (self.settings.detection is None):
+            self._user.forget_speech()
+            self._live.end()
+        self.settings = settings
 
     def _settle(self, now: Samples, out: list[Output]) -> None:
         """Let time pass up to `now`: deadlines, pacing, the end of playout."""
@@ -216,7 +225,10 @@ class TurnMachine:
         if self._response is not None:
             self._response.settle(now, out)
             self._follow_response(now, out)
+        self._out_of_band.settle(now, out)
         self._settle_playout(now)
+        if (deadline := self._idle_deadline()) is not None and now >= deadline:
+            self._prompt_the_user(now, out)
 
     def _settle_playout(self, now: Samples) -> None:
         """While audio plays or waits to play the agent is speaking, and only then."""
@@ -225,7 +237,11 @@ class TurnMachine:
         self._player.settle(now)
         if not self._player.audible(now):
             trigger = AgentTrigger.PLAYOUT_END if self._response is None else AgentTrigger.PLAYOUT_GAP
-            self.agent = next_agent(self.agent, trigger)
+            self._move_agent(trigger, now)
+
+    def _move_agent(self, trigger: AgentTrigger, now: Samples) -> None:
+        self.agent = next_agent(self.agent, trigger)
+        self._idle_since = now if self.agent is Agent.IDLE else None
 
     # --- the user --------------------------------------------------------------------------------------------------
 
@@ -233,6 +249,7 @@ class TurnMachine:
         detection = self.settings.detection
         change = self._user.hear(frame.until, frame.probability, detection)
         if detection is None:
+            self._hear_by_hand(frame.until, out)
             return
         if change is Heard.ONSET:
             self._speech_started(detection, now, out)
@@ -241,12 +258,27 @@ class TurnMachine:
             return
         self._look(frame.until, out)
 
+    def _hear_by_hand(self, until: Samples, out: list[Output]) -> None:
+        """Follow an utterance whose beginning nobody announces, if somebody reads along."""
+        user = self._user
+        if not self.settings.live_transcript:
+            return
+        if not user.item_id and user.holds_speech():
+            user.begin_unannounced(self._new_id("item"), until)
+            self._live.begin(user.item_id, user.start, until)
+        self._look(until, out)
+
+    def _look(self, until: Samples, out: list[Output]) -> None:
+        look = self._live.look(until)
+        if look is not None:
+            out.append(look)
+
     def _speech_started(self, detection: Detection, now: Samples, out: list[Output]) -> None:
         self._user.begin(self._new_id("item"), detection)
         out.append(SpeechStarted(self._user.item_id, self._user.start))
-        self._live = StableTranscript() if self.settings.live_transcript else None
-        self._looking = False
-        self._looked_until = self._user.onset
+        self._idle_since = None
+        if self.settings.live_transcript:
+            self._live.begin(self._user.item_id, self._user.start, self._user.onset)
         if detection.interrupt_response and self._spoken_over():
             self._barge_in(now, out)
 
@@ -271,7 +303,7 @@ class TurnMachine:
             self._response = None
         out.extend(PlayoutCut(cut.item_id, cut.heard) for cut in self._player.flush(now))
         if self.agent is not Agent.IDLE:
-            self.agent = next_agent(self.agent, AgentTrigger.CUT)
+            self._move_agent(AgentTrigger.CUT, now)
 
     def _speech_stopped(self, end: Samples, detection: Detection, now: Samples, out: list[Output]) -> None:
         item_id = self._user.item_id
@@ -287,7 +319,7 @@ class TurnMachine:
 
     def _commit_by_hand(self, client_event_id: str | None, now: Samples, out: list[Output]) -> None:
         user = self._user
-        start = user.start if user.item_id else user.buffer_start
+        start = user.start if user.item_id and self.settings.detection is not None else user.buffer_start
         buffered = user.clock.received - start
         if buffered < MIN_COMMIT:
             out.append(CommandRefused(RefusalKind.INPUT_TOO_SHORT, client_event_id, buffered=buffered))
@@ -314,32 +346,13 @@ class TurnMachine:
             out.append(InputTranscriptCompleted(item_id, "", end - start))
             return
         deadline = now + self.settings.deadlines.transcript
-        self._recognitions[item_id] = _Recognition(deadline, end - start, self._live)
-        self._live = None
+        self._recognitions[item_id] = _Recognition(deadline, end - start, self._live.end())
         out.append(Transcribe(item_id, start, min(end, spoken_until + ASR_TAIL)))
 
     # --- the user's words ------------------------------------------------------------------------------------------
 
-    def _look(self, until: Samples, out: list[Output]) -> None:
-        """Ask for an interim look at the running utterance if somebody reads it and the last look is old enough."""
-        if self._live is None or self._looking or self._user.state is User.SILENT:
-            return
-        spoken = until - self._user.onset
-        if self._looked_until == self._user.onset:
-            due = spoken >= PARTIAL_FIRST
-        else:
-            step = PARTIAL_STEP_EARLY if spoken < PARTIAL_EARLY_UNTIL else PARTIAL_STEP
-            due = until - self._looked_until >= step
-        if due and until - self._user.start <= PARTIAL_LONGEST:
-            self._looking = True
-            self._looked_until = until
-            out.append(TranscribePartial(self._user.item_id, self._user.start, until))
-
     def _partial(self, item_id: str, text: str | None, out: list[Output]) -> None:
-        if item_id != self._user.item_id or self._live is None:
-            return
-        self._looking = False
-        if text is not None and (delta := self._live.partial(text)):
+        if delta := self._live.saw(item_id, text):
             out.append(InputTranscriptDelta(item_id, delta))
 
     def _transcribed(self, item_id: str, text: str, now: Samples, out: list[Output]) -> None:
@@ -354,6 +367,7 @@ class TurnMachine:
             self._turns_with_words += 1
         else:
             self._waiting_turns.pop(item_id, None)  # a turn without words gets no response of its own
+        self._out_of_band.transcript_arrived(item_id, self._turns_with_words, out)
         response = self._response
         if response is None or item_id not in response.awaiting:
             return
@@ -369,6 +383,7 @@ class TurnMachine:
             return
         out.append(InputTranscriptFailed(item_id, fault))
         self._waiting_turns.pop(item_id, None)
+        self._out_of_band.transcript_failed(item_id, fault, now, out)
         if self._response is not None and item_id in self._response.awaiting:
             self._end_response(EndStatus.FAILED, now, out, fault=fault)
 
@@ -389,10 +404,14 @@ class TurnMachine:
         self._start_response(self._new_id("resp"), self.settings.audio_output, awaiting, now, out, automatic=True)
 
     def _response_requested(self, request: ResponseRequested, now: Samples, out: list[Output]) -> None:
+        awaiting = set(self._recognitions) if request.needs_transcripts else set()
+        if request.out_of_band:
+            self._out_of_band.start(request, awaiting, self.settings.deadlines, self._turns_with_words, out)
+            return
         if self._response is not None:
             out.append(CommandRefused(RefusalKind.RESPONSE_ACTIVE, request.client_event_id, request.response_id))
             return
-        self._start_response(request.response_id, request.audio, set(self._recognitions), now, out, automatic=False)
+        self._start_response(request.response_id, request.audio, awaiting, now, out, automatic=False)
 
     def _start_response(
         self, response_id: str, audio: bool, awaiting: set[str], now: Samples, out: list[Output], *, automatic: bool
@@ -407,11 +426,14 @@ class TurnMachine:
             awaiting=awaiting,
         )
         self._response_started_at = now
-        self.agent = next_agent(self.agent, AgentTrigger.RESPONSE_START)
+        self._move_agent(AgentTrigger.RESPONSE_START, now)
         self._response.start(self._turns_with_words, out)
 
     def _cancel_requested(self, request: CancelRequested, now: Samples, out: list[Output]) -> None:
         active = self.active_response
+        if request.response_id is not None and request.response_id in self._out_of_band:
+            self._out_of_band.cancel(request.response_id, now, out)
+            return
         if active is None or request.response_id not in (None, active):
             out.append(CommandRefused(RefusalKind.NO_ACTIVE_RESPONSE, request.client_event_id, request.response_id))
             return
@@ -438,11 +460,40 @@ class TurnMachine:
         if response.has_output:
             self._turns_answered = max(self._turns_answered, response.turns_covered)
         if response.audio_sent and self._player.audible(now) and self.agent is Agent.THINKING:
-            self.agent = next_agent(self.agent, AgentTrigger.FIRST_AUDIO)
+            self._move_agent(AgentTrigger.FIRST_AUDIO, now)
         if response.phase is not Phase.ENDED:
             return
         self._response = None
-        self.agent = next_agent(self.agent, AgentTrigger.RESPONSE_END)
+        self._move_agent(AgentTrigger.RESPONSE_END, now)
         if self._waiting_turns:
             awaiting = self._waiting_turns.pop(next(iter(self._waiting_turns)))
             self._answer_turn(awaiting & self._recognitions.keys(), now, out)
+
+    # --- the silence after the agent's words -----------------------------------------------------------------------
+
+    def _idle_deadline(self) -> Samples | None:
+        """Return when the agent is to speak up because nobody does (gateway clock), or None.
+
+        The timeout runs from the end of the playout of the last response (Realtime GA: `idle_timeout_ms`), while the
+        user is silent and none of their words are still on their way.
+        """
+        detection = self.settings.detection
+        if detection is None or detection.idle_timeout is None or self._idle_since is None:
+            return None
+        if self._user.state is not User.SILENT or self._recognitions:
+            return None
+        return self._idle_since + detection.idle_timeout
+
+    def _prompt_the_user(self, now: Samples, out: list[Output]) -> None:
+        """Commit the silence as an item of its own and let the agent answer to it."""
+        detection = self.settings.detection
+        assert detection is not None
+        assert detection.idle_timeout is not None
+        self._idle_since = None
+        end = self._user.clock.received
+        start = max(end - detection.idle_timeout, self._user.buffer_start)
+        item_id = self._new_id("item")
+        out.append(InputTimedOut(item_id, start, end))
+        self._commit(item_id, start, end, now, out, spoken_until=None)
+        if detection.create_response:
+            self._answer_turn(set(), now, out)

@@ -98,7 +98,8 @@ class _Speaking:
 class Response:
     """The bookkeeping of one response. Its methods append to `out`; they are called only while it is open.
 
-    `turns_covered`: how many of the user's turns with words had come when its context was asked for.
+    `turns_covered`: how many of the user's turns with words had come when its context was asked for. `out_of_band`: it
+    stands beside the conversation.
     """
 
     response_id: str
@@ -108,6 +109,7 @@ class Response:
     player: VirtualPlayer
     new_id: Callable[[str], str]
     awaiting: set[str] = field(default_factory=set)
+    out_of_band: bool = False
     phase: Phase = Phase.AWAITING_TRANSCRIPTS
     audio_sent: bool = False
     turns_covered: int = 0
@@ -131,7 +133,7 @@ class Response:
 
     def start(self, turns_with_words: int, out: list[Output]) -> None:
         """Announce the response and ask for its context as soon as the user's words are known."""
-        out.append(ResponseStarted(self.response_id))
+        out.append(ResponseStarted(self.response_id, self.out_of_band))
         self._ask_when_ready(turns_with_words, out)
 
     def transcript_arrived(self, item_id: str, turns_with_words: int, out: list[Output]) -> None:

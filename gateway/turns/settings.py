@@ -54,13 +54,14 @@ its first words by 700 ms, then two a second, none beyond 12 s (design: engines;
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """How the VAD finds turns (Realtime: `turn_detection`)."""
+    """How the VAD finds turns (Realtime: `turn_detection`). `idle_timeout` None: the agent waits for ever."""
 
     threshold: float = 0.5
     prefix_padding: Samples = samples_from_ms(300)
     silence_duration: Samples = samples_from_ms(500)
     create_response: bool = True
     interrupt_response: bool = True
+    idle_timeout: Samples | None = None
 
 
 @dataclass(frozen=True, slots=True)

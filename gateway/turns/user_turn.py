@@ -71,6 +71,11 @@ class UserTurn:
         self.item_id = item_id
         self.start = max(self.onset - detection.prefix_padding, self.buffer_start, 0)
 
+    def begin_unannounced(self, item_id: str, until: Samples) -> None:
+        """Open the turn `item_id` of a client that ends turns by hand: the frame before `until` may be speech."""
+        self.item_id = item_id
+        self.start = max(until - VAD_FRAME - Detection().prefix_padding, self.buffer_start)
+
     def silence_end(self, until: Samples, detection: Detection) -> Samples | None:
         """Return where the turn ends if the silence up to `until` ends it, or if it has become too long; else None."""
         if self.state is User.SILENT:

@@ -26,7 +26,7 @@ from protocol.errors import ProtocolError
 from protocol.ids import CountingIds
 from protocol.outputs import Output, ServerEvent, ToBackend
 from protocol.session import SessionProtocol
-from protocol.session_settings import SessionDefaults
+from protocol.session_settings import SessionDefaults, SessionKind
 from protocol.wire_law import violations
 
 Payload = dict[str, Any]
@@ -35,13 +35,14 @@ Payload = dict[str, Any]
 class Talk:
     """One session. `outputs` holds everything so far; what a call returns are its server events."""
 
-    def __init__(self, defaults: SessionDefaults | None = None) -> None:
+    def __init__(self, defaults: SessionDefaults | None = None, kind: SessionKind = "realtime") -> None:
         self.session = SessionProtocol(
             ids=CountingIds(),
             session_id="sess_1",
             model="gpt-realtime",
             expires_at_s=3600,
             defaults=defaults or SessionDefaults(),
+            kind=kind,
         )
         self.outputs: list[Output] = []
 

@@ -115,10 +115,13 @@ def test_a_large_image_is_left_out_of_the_frames(talk: Any) -> None:
             "missing_required_parameter",
             "item.content[0].text",
         ),
+        (message("user", text("a"), {"type": "input_audio"}), "missing_required_parameter", "item.content[1].audio"),
+        (message("user", {"type": "input_audio", "audio": "?"}), "invalid_value", "item.content[0].audio"),
+        (message("user", {"type": "input_audio", "audio": "\N{SNOWMAN}"}), "invalid_value", "item.content[0].audio"),
         (
-            message("user", text("a"), {"type": "input_audio", "audio": "AAAA"}),
+            message("user", *[{"type": "input_audio", "audio": "AAAA"}] * 2),
             "invalid_value",
-            "item.content[1].transcript",
+            "item.content[1].audio",
         ),
         (message("user", {"type": "input_image"}), "missing_required_parameter", "item.content[0].image_url"),
         (

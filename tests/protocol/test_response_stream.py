@@ -342,7 +342,7 @@ def test_input_replaces_the_context_and_may_refer_to_items(talk: Any) -> None:
 
 
 def test_a_response_create_that_cannot_be_obeyed_starts_nothing(talk: Any) -> None:
-    error = talk.refused("response.create", response={"conversation": "none"})
+    error = talk.refused("response.create", response={"conversation": "another"})
     assert (error["code"], error["param"]) == ("invalid_value", "response.conversation")
     error = talk.refused("response.create", response={"input": [{"type": "item_reference", "id": "nope"}]})
     assert (error["code"], error["param"]) == ("item_not_found", "response.input[0].id")

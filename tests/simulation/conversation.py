@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from gateway.turns.actions import Generate, Synthesize, Transcribe, TranscribePartial
+from gateway.turns.actions import Generate, Synthesize, Transcribe, TranscribeItem, TranscribePartial
 from gateway.turns.inputs import (
     AudioReceived,
     CancelRequested,
@@ -25,6 +25,7 @@ from gateway.turns.inputs import (
     HeardByClient,
     Input,
     InputStalled,
+    ItemAudioGiven,
     PartialTranscript,
     ResponseRequested,
     SettingsChanged,
@@ -307,6 +308,17 @@ class Conversation:
         self.tell(ResponseRequested(response_id, audio, client_event_id))
         return response_id
 
+    def create_out_of_band(self, *, audio: bool = False, needs_transcripts: bool = False) -> str:
+        """The client sends response.create with conversation none; return the response's id."""
+        response_id = self.client_ids("client_resp")
+        self.tell(ResponseRequested(response_id, audio, None, True, needs_transcripts))
+        return response_id
+
+    def give_audio(self, item_id: str, samples: Samples) -> list[Output]:
+        """The client creates an item with audio and no transcript."""
+        self.promises.item_audio(item_id)
+        return self.tell(ItemAudioGiven(item_id, samples))
+
     def cancel(self, response_id: str | None = None, client_event_id: str | None = None) -> list[Output]:
         """The client sends response.cancel."""
         return self.tell(CancelRequested(response_id, client_event_id))
@@ -317,7 +329,7 @@ class Conversation:
 
     def configure(self, settings: TurnSettings) -> list[Output]:
         """The client's session.update was accepted."""
-        if settings.detection is None:
+        if (settings.detection is None) is not (self.machine.settings.detection is None):
             self.promises.vad_switched_off()
         return self.tell(SettingsChanged(settings))
 
@@ -328,7 +340,7 @@ class Conversation:
             self.later(self.context_ms, ContextProvided(output.response_id))
         elif not self.engines:
             return
-        elif isinstance(output, Transcribe):
+        elif isinstance(output, Transcribe | TranscribeItem):
             self._recognise(output.item_id)
         elif isinstance(output, TranscribePartial):
             self.later(self.asr_ms, PartialTranscript(output.item_id, self.looks.popleft() if self.looks else None))

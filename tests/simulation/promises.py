@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gateway.turns.actions import Generate, StopResponse, Synthesize, Transcribe, TranscribePartial
+from gateway.turns.actions import (
+    Generate,
+    StopResponse,
+    Synthesize,
+    Transcribe,
+    TranscribeItem,
+    TranscribePartial,
+)
 from gateway.turns.response import Output
 from protocol.audio_time import Samples, samples_from_bytes
 from protocol.backend_events import (
@@ -16,6 +23,7 @@ from protocol.backend_events import (
     FunctionCallStarted,
     InputCleared,
     InputCommitted,
+    InputTimedOut,
     InputTranscriptCompleted,
     InputTranscriptDelta,
     InputTranscriptFailed,
@@ -36,10 +44,14 @@ class Promises:
 
     def __init__(self) -> None:
         self.open_response: str | None = None
+        self.open_beside: set[str] = set()
         self.responses: set[str] = set()
         self.speaking: SpeechStarted | None = None
         self.committed_until: Samples = 0
         self.stopped: SpeechStopped | None = None
+        self.timed_out: InputTimedOut | None = None
+        self.unannounced = ""
+        self.given: set[str] = set()
         self.commits: dict[str, InputCommitted] = {}
         self.transcribed: set[str] = set()
         self.deltas: dict[str, str] = {}
@@ -53,8 +65,16 @@ class Promises:
         self.chunks: Counter[str] = Counter()
 
     def vad_switched_off(self) -> None:
-        """Running speech is forgotten when the client takes turn detection over."""
+        """Running speech is forgotten when the client takes turn detection over, or gives it back."""
         self.speaking = None
+        self.unannounced = ""
+
+    def item_audio(self, item_id: str) -> None:
+        """The client gave the audio of an item."""
+        self.given.add(item_id)
+
+    def is_open(self, response_id: str) -> bool:
+        return response_id == self.open_response or response_id in self.open_beside
 
     def see(self, output: Output) -> None:
         """Check the next output of the session's one ordered stream."""
@@ -68,7 +88,16 @@ class Promises:
                 assert item_id == self.speaking.item_id, "speech stopped under another item"
                 assert self.speaking.start <= end, "speech stopped before it started"
                 self.stopped = output
+            case InputTimedOut():
+                assert self.speaking is None, "the user speaks"
+                assert self.open_response is None, "the agent is at work"
+                self.timed_out = output
             case InputCommitted(item_id=item_id, start=start, end=end):
+                if self.timed_out is not None:
+                    silence = (self.timed_out.item_id, self.timed_out.start, self.timed_out.end)
+                    assert (item_id, start, end) == silence, "another silence is committed than was told"
+                if self.unannounced:
+                    assert item_id == self.unannounced, "not the item of the interim transcript"
                 assert self.committed_until <= start <= end, "commits overlap or run backwards"
                 assert item_id not in self.commits, "one item committed twice"
                 if self.speaking is not None:
@@ -77,43 +106,54 @@ class Promises:
                     assert (item_id, end) == (self.stopped.item_id, self.stopped.end), "stop and commit disagree"
                 self.commits[item_id] = output
                 self.committed_until = end
-                self.speaking = self.stopped = None
+                self.speaking = self.stopped = self.timed_out = None
+                self.unannounced = ""
             case InputCleared():
                 self.speaking = None
+                self.unannounced = ""
             case InputTranscriptDelta(item_id=item_id, delta=delta):
                 announced = self.speaking is not None and self.speaking.item_id == item_id
-                assert announced or item_id in self.commits, "a transcript of nothing"
+                known = announced or item_id == self.unannounced or item_id in self.commits or item_id in self.given
+                assert known, "a transcript of nothing"
                 assert item_id not in self.transcribed, "a delta after the transcript's end"
                 assert delta, "an empty delta"
                 self.deltas[item_id] = self.deltas.get(item_id, "") + delta
             case InputTranscriptCompleted(item_id=item_id, transcript=transcript, duration=duration):
                 self._transcript_ends(item_id)
                 assert transcript == self.deltas.get(item_id, ""), "the deltas do not add up"
-                commit = self.commits[item_id]
-                assert duration == commit.end - commit.start, "wrong duration"
+                if item_id not in self.given:
+                    commit = self.commits[item_id]
+                    assert duration == commit.end - commit.start, "wrong duration"
             case InputTranscriptFailed(item_id=item_id):
                 self._transcript_ends(item_id)
-            case ResponseStarted(response_id=response_id):
-                assert self.open_response is None, "two responses at once"
+            case ResponseStarted(response_id=response_id, out_of_band=out_of_band):
                 assert response_id not in self.responses, "one response started twice"
                 self.responses.add(response_id)
-                self.open_response = response_id
+                if out_of_band:
+                    self.open_beside.add(response_id)
+                else:
+                    assert self.open_response is None, "two responses of the conversation at once"
+                    self.open_response = response_id
             case ResponseEnded(response_id=response_id, status=status, heard=heard, reason=reason, fault=fault):
-                assert response_id == self.open_response, "a response ended that is not open"
+                assert self.is_open(response_id), "a response ended that is not open"
                 sent = sum(n for item, n in self.sent.items() if self.items_of[item] == response_id)
                 assert 0 <= heard <= sent, "heard more than was sent"
                 assert (fault is not None) == (status is EndStatus.FAILED)
                 assert (reason is not None) == (status in (EndStatus.CANCELLED, EndStatus.INCOMPLETE))
                 if status is EndStatus.CANCELLED:
                     assert reason in (EndReason.TURN_DETECTED, EndReason.CLIENT_CANCELLED)
+                    beside = response_id in self.open_beside
+                    assert not beside or reason is EndReason.CLIENT_CANCELLED, "speech interrupted another response"
                 if status in (EndStatus.COMPLETED, EndStatus.INCOMPLETE):
                     items = {item for item, owner in self.items_of.items() if owner == response_id}
                     assert items <= self.ended_items, "a whole response with an item left open"
-                self.open_response = None
+                if response_id == self.open_response:
+                    self.open_response = None
+                self.open_beside.discard(response_id)
             case PlayoutCut(item_id=item_id, heard=heard):
                 assert 0 <= heard <= self.sent[item_id], "heard more than was sent"
             case ContextRequested(response_id=response_id) | Generate(response_id=response_id):
-                assert response_id == self.open_response
+                assert self.is_open(response_id)
                 if isinstance(output, Generate):
                     assert response_id not in self.generating, "generated twice"
                     self.generating.add(response_id)
@@ -148,28 +188,33 @@ class Promises:
                 commit = self.commits[item_id]
                 assert commit.start == start, "another stretch is recognised than was committed"
                 assert start < end <= commit.end, "another stretch is recognised than was committed"
+            case TranscribeItem(item_id=item_id):
+                assert item_id in self.given, "nobody gave this audio"
             case TranscribePartial(item_id=item_id, start=start, end=end):
-                assert self.speaking is not None, "a look at nothing"
-                assert (item_id, start) == (self.speaking.item_id, self.speaking.start), "a look at something else"
-                assert start < end, "a look at nothing"
+                if self.speaking is not None:
+                    assert (item_id, start) == (self.speaking.item_id, self.speaking.start), "a look at something else"
+                else:
+                    assert self.unannounced in ("", item_id), "a look at something else"
+                    self.unannounced = item_id
+                assert self.committed_until <= start < end, "a look at nothing"
             case Synthesize(response_id=response_id, chunk=chunk, text=text, first=first):
-                assert response_id == self.open_response
+                assert self.is_open(response_id)
                 assert chunk == self.chunks[response_id], "chunks out of order"
                 assert first == (chunk == 0)
                 assert any(map(str.isalnum, text)), "nothing to say"
                 self.chunks[response_id] += 1
             case StopResponse(response_id=response_id):
                 assert response_id in self.responses
-                assert response_id != self.open_response, "stopped before its end was told"
+                assert not self.is_open(response_id), "stopped before its end was told"
             case CommandRefused():
                 pass
 
     def _transcript_ends(self, item_id: str) -> None:
-        assert item_id in self.commits, "a transcript of nothing"
+        assert item_id in self.commits or item_id in self.given, "a transcript of nothing"
         assert item_id not in self.transcribed, "two transcripts of one item"
         self.transcribed.add(item_id)
 
     def _output(self, response_id: str, item_id: str) -> None:
-        assert response_id == self.open_response, "output of a response that is not open"
+        assert self.is_open(response_id), "output of a response that is not open"
         assert self.items_of.setdefault(item_id, response_id) == response_id, "an item of another response"
         assert item_id not in self.ended_items, "an item goes on after its end"

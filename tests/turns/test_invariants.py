@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.turns.actions import Generate, Synthesize, Transcribe, TranscribePartial
+from gateway.turns.actions import Generate, Synthesize, Transcribe, TranscribeItem, TranscribePartial
 from gateway.turns.inputs import (
     CancelRequested,
     ClearRequested,
@@ -47,6 +48,7 @@ SETTINGS = [
     TurnSettings(Detection(threshold=0.1, silence_duration=0), audio_output=False, deadlines=QUICK),
     TurnSettings(Detection(prefix_padding=480_000, silence_duration=48_000), live_transcript=True),
     TurnSettings(None, live_transcript=True, deadlines=QUICK),
+    TurnSettings(Detection(idle_timeout=120_000), deadlines=QUICK),
 ]
 
 
@@ -67,7 +69,7 @@ class Chaos(Conversation):
         match output:
             case ContextRequested(response_id=of):
                 self.possible += [ContextProvided(of)]
-            case Transcribe(item_id=item):
+            case Transcribe(item_id=item) | TranscribeItem(item_id=item):
                 self.possible += [Transcript(item, text) for text in ("hello you there", "")]
                 self.possible += [TranscriptFailed(item, FAULT)]
             case TranscribePartial(item_id=item):
@@ -86,6 +88,7 @@ class Chaos(Conversation):
     def check_states(self) -> None:
         machine = self.machine
         assert machine.active_response == self.promises.open_response
+        assert all(map(machine.runs, self.promises.open_beside))
         if machine.active_response is not None:
             assert machine.agent is not Agent.IDLE
         if machine.user is not User.SILENT:
@@ -101,9 +104,8 @@ class Chaos(Conversation):
         """The session answers, the user falls silent, every deadline passes."""
         for _ in range(400):
             asked = [message for message in self.possible if isinstance(message, ContextProvided)]
-            open_ = self.machine.active_response
             for message in asked:
-                if message.response_id == open_:
+                if self.machine.runs(message.response_id):
                     self.tell(message)
             if self._timer is None:
                 return
@@ -134,6 +136,10 @@ def perform(chaos: Chaos, step: tuple[str, int, int]) -> None:
             chaos.tell(ClearRequested())
         case "create":
             chaos.tell(ResponseRequested(chaos.client_ids("client_resp"), bool(a % 3), "evt"))
+        case "create beside":
+            chaos.create_out_of_band(audio=bool(a % 2), needs_transcripts=bool(b % 2))
+        case "give audio":
+            chaos.give_audio(chaos.client_ids("given"), 2_400 * (1 + a % 40))
         case "cancel":
             chaos.tell(CancelRequested((None, *responses)[a % (len(responses) + 1)], "evt"))
         case "truncate":
@@ -161,7 +167,19 @@ def perform(chaos: Chaos, step: tuple[str, int, int]) -> None:
 
 
 WEIGHTED = ["audio"] * 6 + ["deliver"] * 10 + ["wait"] * 3 + ["create", "configure", "commit"] * 2
-RARE = ["burst", "unpaced", "deliver old", "clear", "cancel", "truncate", "stall", "tick", "unknown"]
+RARE = [
+    "create beside",
+    "give audio",
+    "burst",
+    "unpaced",
+    "deliver old",
+    "clear",
+    "cancel",
+    "truncate",
+    "stall",
+    "tick",
+    "unknown",
+]
 STEPS = st.lists(
     st.tuples(st.sampled_from(WEIGHTED + RARE), st.integers(0, 1_000), st.integers(0, 1_000)), min_size=5, max_size=70
 )
@@ -173,10 +191,14 @@ def check(steps: list[tuple[str, int, int]]) -> None:
         before = chaos.now
         perform(chaos, step)
         assert chaos.now >= before
+    if chaos.machine.settings.detection is not None:  # else the agent would ask for ever whether anyone is there
+        chaos.configure(replace(chaos.machine.settings, detection=Detection()))
     chaos.bring_to_rest()
     assert chaos.machine.active_response is None, "every response ends"
+    assert not chaos.promises.open_beside, "every response ends"
     assert chaos.agent is Agent.IDLE
-    assert chaos.promises.transcribed == set(chaos.promises.commits), "every committed item gets its one transcript"
+    owed = {*chaos.promises.commits, *chaos.promises.given}
+    assert chaos.promises.transcribed == owed, "every committed item gets its one transcript"
     assert 0 <= chaos.machine.playout_delay <= samples_from_ms(1_000)
 
 

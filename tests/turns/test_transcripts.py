@@ -10,8 +10,10 @@ from gateway.turns.actions import TranscribePartial
 from gateway.turns.inputs import PartialTranscript, Transcript, TranscriptFailed
 from gateway.turns.settings import PARTIAL_LONGEST, VAD_FRAME, TurnSettings
 from gateway.turns.stable_transcript import StableTranscript
+from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
     EngineFault,
+    InputCommitted,
     InputTranscriptCompleted,
     InputTranscriptDelta,
     InputTranscriptFailed,
@@ -75,8 +77,38 @@ def test_nobody_looks_unless_the_client_asked_for_a_live_transcript() -> None:
     assert conversation.all(TranscribePartial) == []
 
 
-def test_nobody_looks_at_a_turn_that_is_ended_by_hand() -> None:
-    conversation = Conversation(by_hand(live_transcript=True))
+def test_a_turn_that_is_ended_by_hand_is_looked_at_from_its_first_sound() -> None:
+    conversation = Conversation(
+        by_hand(live_transcript=True), looks=["I would", "I would like"], asr="I would like tea."
+    )
+    conversation.silence(2_000)
+    assert conversation.all(TranscribePartial) == []
+    conversation.speak(600)
+    first, *_ = conversation.all(TranscribePartial)
+    assert samples_from_ms(1_600) < first.start < samples_from_ms(2_000), "the long silence before it is left out"
+    assert deltas(conversation) == ["I would"]
+    conversation.commit()
+    conversation.wait(1_000)
+    committed = conversation.only(InputCommitted)
+    assert {delta.item_id for delta in conversation.all(InputTranscriptDelta)} == {committed.item_id}
+    assert committed.start == 0, "the item holds all that was in the buffer"
+    assert "".join(deltas(conversation)) == "I would like tea."
+
+
+def test_a_cleared_utterance_is_forgotten_and_the_next_has_another_id() -> None:
+    conversation = Conversation(by_hand(live_transcript=True), looks=["one two"] * 40, asr="three four")
+    conversation.speak(600)
+    conversation.clear()
+    conversation.speak(600)
+    conversation.commit()
+    conversation.wait(1_000)
+    looked = [*dict.fromkeys(look.item_id for look in conversation.all(TranscribePartial))]
+    assert len(looked) == 2
+    assert conversation.only(InputCommitted).item_id == looked[1]
+
+
+def test_a_turn_by_hand_without_readers_is_not_looked_at() -> None:
+    conversation = Conversation(by_hand())
     conversation.frames(*[SPEECH] * 100)
     assert conversation.all(TranscribePartial) == []
 
