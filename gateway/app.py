@@ -145,7 +145,7 @@ class _Composition:
         assert engines is not None
         session_id = random_id("sess")
         now = session_clock()
-        defaults = SessionDefaults(voice=settings.voice)
+        defaults = SessionDefaults(voice=settings.voice, context_tokens=settings.foreground_context_tokens)
         if settings.instructions:
             defaults = replace(defaults, instructions=settings.instructions)
         if request.kind == "transcription" and request.model:

@@ -88,6 +88,13 @@ class Settings:
         at_least=0,
         at_most=2,
     )
+    foreground_context_tokens: int = _setting(
+        28_224,
+        "tokens of instructions and conversation that the language model is given at most; older items leave first",
+        env="FOREGROUND_CONTEXT_TOKENS",
+        at_least=256,
+        at_most=2_000_000,
+    )
     llm_first_token_timeout_s: float = _setting(
         20.0, "longest wait for a reply's first token", at_least=0.1, at_most=600
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from protocol.audio_time import Samples
+from protocol.backend_events import EngineFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,14 @@ class ProvideContext:
 
 
 @dataclass(frozen=True, slots=True)
+class WithholdContext:
+    """The answer to ContextRequested when there is no context that the client allows: the response fails of `fault`."""
+
+    response_id: str
+    fault: EngineFault
+
+
+@dataclass(frozen=True, slots=True)
 class TurnDetection:
     """How the user's turns are found (Realtime: `audio.input.turn_detection`).
 
@@ -141,5 +150,6 @@ Command = (
     | RecogniseItem
     | ItemTruncated
     | ProvideContext
+    | WithholdContext
     | Configure
 )

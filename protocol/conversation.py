@@ -6,6 +6,7 @@ Every method either does all of its work or raises ProtocolError and changes not
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from typing import Any
 
 from protocol import errors
@@ -27,12 +28,22 @@ class Conversation:
         self.id = conversation_id
         self._items: list[Item] = []
         self._announced: set[str] = set()
+        self._forgotten: set[str] = set()
         self.audio = KeptAudio()
 
     @property
     def items(self) -> tuple[Item, ...]:
         """The items in order."""
         return tuple(self._items)
+
+    @property
+    def remembered(self) -> tuple[Item, ...]:
+        """The items that the language model is still told, in order."""
+        return tuple(item for item in self._items if item.id not in self._forgotten)
+
+    def forget(self, items: Iterable[Item]) -> None:
+        """Tell the language model nothing of `items` any more; they stay in the conversation."""
+        self._forgotten.update(item.id for item in items)
 
     @property
     def has_agent_audio(self) -> bool:
@@ -89,6 +100,7 @@ class Conversation:
         if item is None:
             raise errors.unknown_item_to_delete(item_id)
         self._items.remove(item)
+        self._forgotten.discard(item_id)
         self.audio.forget(item_id)
 
     def retrieve(self, item_id: str) -> dict[str, Any]:

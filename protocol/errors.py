@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from protocol.audio_time import SAMPLES_PER_MS, Samples
-from protocol.backend_events import CommandRefused, RefusalKind
+from protocol.backend_events import CommandRefused, EngineFault, RefusalKind
 
 _SHOWN_CHARACTERS = 80
 """Of a client's own string an error repeats at most this much."""
@@ -318,6 +318,17 @@ def refused_by_backend(refusal: CommandRefused, active_response_id: str | None) 
     error = _REFUSALS[refusal.kind](refusal, active_response_id)
     error.event_id = refusal.client_event_id
     return error
+
+
+def context_too_long(tokens: int, limit_tokens: int) -> EngineFault:
+    """The conversation does not fit and `truncation` is `disabled`: a response fails of it.
+
+    The words are ours, the code is OpenAI's for the like in its other APIs.
+    """
+    return EngineFault(
+        "context_length_exceeded",
+        f"The conversation has about {tokens} tokens, but only {limit_tokens} fit and truncation is disabled.",
+    )
 
 
 def session_expired(limit_min: int = 60) -> ProtocolError:

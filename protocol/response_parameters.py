@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from protocol.ids import IdSource
 from protocol.item_audio import GivenAudio, given_audio
 from protocol.items import HeardPart, Item, Message, item_from_wire
 from protocol.session_settings import PCM_FORMAT, SessionSettings, voice_name
+from protocol.truncation import superfluous, text_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,13 @@ class ResponseParameters:
         }
 
     def context(self, conversation: Conversation) -> ResponseContext:
-        """Return what the language model is told, as of now."""
+        """Return what the language model is told, as of now.
+
+        Raises ContextTooLong. What leaves the context by `truncation` is forgotten for good; a response's own input is
+        the client's business and never cut.
+        """
         settings = self.settings
-        items = conversation.items if self.input is None else self.input
+        items = self._remembered(conversation) if self.input is None else self.input
         limit = settings.max_output_tokens
         return ResponseContext(
             messages=chat_messages(settings.instructions, items),
@@ -66,6 +72,14 @@ class ResponseParameters:
             voice=settings.voice,
             speed=settings.speed,
         )
+
+    def _remembered(self, conversation: Conversation) -> tuple[Item, ...]:
+        settings, items = self.settings, conversation.remembered
+        around = text_tokens(settings.instructions) + text_tokens(json.dumps(settings.tools))
+        room = max(0, settings.defaults.context_tokens - around)
+        leaving = superfluous(items, settings.truncation, room)
+        conversation.forget(items[:leaving])
+        return items[leaving:]
 
 
 def overridden(

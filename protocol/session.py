@@ -23,6 +23,7 @@ from protocol.commands import (
     ItemTruncated,
     ProvideContext,
     RecogniseItem,
+    WithholdContext,
 )
 from protocol.conversation import Conversation
 from protocol.errors import ProtocolError
@@ -37,6 +38,7 @@ from protocol.response_events import RunningResponse
 from protocol.response_parameters import ResponseParameters, overridden
 from protocol.server_events import ServerEvents
 from protocol.session_settings import SessionDefaults, SessionKind, SessionSettings
+from protocol.truncation import ContextTooLong
 
 
 class SessionProtocol:
@@ -264,7 +266,11 @@ class SessionProtocol:
             parameters = self._running[response_id].parameters
         else:
             parameters, _ = self._asked_for.get(response_id, (ResponseParameters(self.settings), None))
-        return _to_backend(ProvideContext(response_id, parameters.context(self.conversation)))
+        try:
+            context = parameters.context(self.conversation)
+        except ContextTooLong as error:
+            return _to_backend(WithholdContext(response_id, errors.context_too_long(error.tokens, error.limit_tokens)))
+        return _to_backend(ProvideContext(response_id, context))
 
     def _refused(self, refusal: backend.CommandRefused) -> list[Output]:
         conversation = (key for key, response in self._running.items() if not response.parameters.out_of_band)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from protocol import errors
 from protocol.audio_time import SESSION_RATE_HZ, samples_from_ms
 from protocol.commands import Configure, TurnDetection
+from protocol.truncation import USABLE_TOKENS
 
 LIVE_TRANSCRIPTION_MODELS = frozenset({"gpt-realtime-whisper", "gpt-live-transcribe"})
 """OpenAI's models that transcribe while the user still speaks."""
@@ -29,7 +30,10 @@ _DEFAULT_SILENCE_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class SessionDefaults:
-    """What a session begins with, and what cleared settings return to."""
+    """What a session begins with, and what cleared settings return to.
+
+    `context_tokens`: the most that the language model is given as input, as far as the session can tell.
+    """
 
     voice: str = "marin"
     instructions: str = "You are a helpful voice assistant. Answer briefly, in the language that the user speaks."
@@ -38,6 +42,7 @@ class SessionDefaults:
     threshold: float = 0.5
     prefix_padding_ms: int = _DEFAULT_PREFIX_PADDING_MS
     silence_duration_ms: int = _DEFAULT_SILENCE_MS
+    context_tokens: int = USABLE_TOKENS
 
 
 @dataclass(frozen=True, slots=True)

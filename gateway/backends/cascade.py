@@ -68,6 +68,7 @@ from protocol.commands import (
     ProvideContext,
     RecogniseItem,
     ResponseContext,
+    WithholdContext,
 )
 from protocol.ids import IdSource
 
@@ -172,6 +173,8 @@ class CascadeBackend:
                 self._tell(ContextProvided(response_id))
                 if not self._machine.runs(response_id):
                     self._contexts.pop(response_id, None)
+            case WithholdContext(response_id=response_id, fault=fault):
+                self._tell(GenerationFailed(response_id, fault))
             case Configure():
                 self._configure(command)
             case _:

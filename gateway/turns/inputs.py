@@ -149,7 +149,7 @@ class GenerationEnded:
 
 @dataclass(frozen=True, slots=True)
 class GenerationFailed:
-    """The language model failed."""
+    """The language model failed, or may not be asked."""
 
     response_id: str
     fault: EngineFault

@@ -160,6 +160,9 @@ class Response:
             case SynthesisFailed(fault=fault):
                 if self._speaking is not None:
                     self.end(EndStatus.FAILED, now, out, fault=fault)
+            case GenerationFailed(fault=fault):
+                if self.phase in (Phase.AWAITING_CONTEXT, Phase.GENERATING):
+                    self.end(EndStatus.FAILED, now, out, fault=fault)
             case _ if self.phase is not Phase.GENERATING:
                 pass
             case TextDelta(text=text):
@@ -170,8 +173,6 @@ class Response:
                 self._call(message, out)
             case GenerationEnded():
                 self._generated(message, now, out)
-            case GenerationFailed(fault=fault):
-                self.end(EndStatus.FAILED, now, out, fault=fault)
             case _:
                 assert_never(message)
 

@@ -596,13 +596,26 @@ def test_late_results_after_the_end_of_a_response_are_dropped(result: TextDelta)
     assert conversation.feed(result) == [], "the next response is not theirs"
 
 
-@pytest.mark.parametrize("result", results("client_resp_1"), ids=lambda result: type(result).__name__)
+@pytest.mark.parametrize(
+    "result",
+    [result for result in results("client_resp_1") if not isinstance(result, GenerationFailed)],
+    ids=lambda result: type(result).__name__,
+)
 def test_results_that_nobody_asked_for_yet_are_dropped(result: TextDelta) -> None:
     conversation = asked(context_ms=1_000)
     assert conversation.feed(result) == []
     conversation.run_dry()
     assert conversation.text("client_resp_1") == "I hear you."
     assert conversation.ends() == [("client_resp_1", "completed", None)]
+
+
+def test_a_response_whose_context_is_withheld_fails_at_once() -> None:
+    conversation = asked(context_ms=1_000)
+    conversation.feed(GenerationFailed("client_resp_1", FAULT))
+    assert conversation.ends() == [("client_resp_1", "failed", None)]
+    before = len(conversation.timeline)
+    conversation.run_dry()
+    assert len(conversation.timeline) == before, "the context that comes after all starts nothing"
 
 
 @pytest.mark.parametrize(
