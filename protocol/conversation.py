@@ -13,6 +13,7 @@ from protocol import errors
 from protocol.audio_time import Samples, ms_from_samples, samples_from_ms
 from protocol.items import FunctionCall, FunctionCallOutput, HeardPart, Item, Message
 from protocol.kept_audio import KeptAudio
+from protocol.wire_rules import MAX_CLIENT_ITEM_BYTES, MAX_CLIENT_ITEMS
 
 ROOT = "root"
 """`previous_item_id` of an item that goes first."""
@@ -27,6 +28,8 @@ class Conversation:
     def __init__(self, conversation_id: str) -> None:
         self.id = conversation_id
         self._items: list[Item] = []
+        self._client_bytes: dict[str, int] = {}
+        self._client_total = 0
         self._announced: set[str] = set()
         self._forgotten: set[str] = set()
         self.audio = KeptAudio()
@@ -85,6 +88,15 @@ class Conversation:
         self._items.insert(index, item)
         return self._items[index - 1].id if index else None
 
+    def add_from_client(self, item: Item, after: str | None, size_bytes: int) -> str | None:
+        """Do as `add` for an item of `size_bytes` that a client wrote. Raises ProtocolError for one too many."""
+        if len(self._client_bytes) >= MAX_CLIENT_ITEMS or self._client_total + size_bytes > MAX_CLIENT_ITEM_BYTES:
+            raise errors.conversation_full(MAX_CLIENT_ITEMS, MAX_CLIENT_ITEM_BYTES // 2**20)
+        previous = self.add(item, after)
+        self._client_bytes[item.id] = size_bytes
+        self._client_total += size_bytes
+        return previous
+
     def announce(self, item_id: str) -> None:
         """Reserve the id of speech that is still going on: the client knows it from speech_started."""
         self._announced.add(item_id)
@@ -101,6 +113,7 @@ class Conversation:
             raise errors.unknown_item_to_delete(item_id)
         self._items.remove(item)
         self._forgotten.discard(item_id)
+        self._client_total -= self._client_bytes.pop(item_id, 0)
         self.audio.forget(item_id)
 
     def retrieve(self, item_id: str) -> dict[str, Any]:

@@ -96,6 +96,24 @@ def event_too_large(limit_bytes: int) -> ProtocolError:
     return ProtocolError("event_too_large", f"The event is too large. An event may hold at most {mebibytes} MiB.")
 
 
+def answer_too_large(param: str, limit_bytes: int) -> ProtocolError:
+    """What the client sent would make a server event larger than clients can read. The code is ours."""
+    return ProtocolError(
+        "event_too_large",
+        f"Invalid '{param}': too large. The event that shows it may hold at most {limit_bytes} bytes.",
+        param,
+    )
+
+
+def conversation_full(items: int, mebibytes: int) -> ProtocolError:
+    """The client has put more into the conversation than we keep. The code is ours."""
+    return ProtocolError(
+        "conversation_full",
+        f"The conversation is full: at most {items} items and {mebibytes} MiB can be created. "
+        "Delete items with conversation.item.delete first.",
+    )
+
+
 # --- fields --------------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ The shell performs the outputs of each call in their order, and calls in the ord
 
 from __future__ import annotations
 
+import json
 from typing import Any, assert_never
 
 from protocol import backend_events as backend
@@ -39,6 +40,7 @@ from protocol.response_parameters import ResponseParameters, overridden
 from protocol.server_events import ServerEvents
 from protocol.session_settings import SessionDefaults, SessionKind, SessionSettings
 from protocol.truncation import ContextTooLong
+from protocol.wire_rules import MAX_FRAME_BYTES
 
 
 class SessionProtocol:
@@ -124,7 +126,9 @@ class SessionProtocol:
         return _to_backend(AppendAudio(pcm))
 
     def _update(self, event: client.SessionUpdate) -> list[Output]:
-        self.settings = self.settings.merged(event.session, voice_locked=self.conversation.has_agent_audio)
+        updated = self.settings.merged(event.session, voice_locked=self.conversation.has_agent_audio)
+        _check_size(updated.to_wire(**self._identity), "session")
+        self.settings = updated
         return [self._session_event("session.updated"), ToBackend(self.settings.to_configure())]
 
     def _create_item(self, event: client.CreateItem) -> list[Output]:
@@ -132,7 +136,8 @@ class SessionProtocol:
         given = given_audio(item, event.item, "item")
         if given is not None:
             self._pending_audio.check([given], "item.content")
-        previous = self.conversation.add(item, event.previous_item_id)
+        _check_size(item.to_wire(), "item")
+        previous = self.conversation.add_from_client(item, event.previous_item_id, encoded_bytes(event.item))
         outputs: list[Output] = [
             self._events("conversation.item.added", previous_item_id=previous, item=item.to_wire()),
             self._events("conversation.item.done", previous_item_id=previous, item=item.to_wire()),
@@ -304,6 +309,16 @@ _CONVERSATION_EVENTS: dict[type[ClientEvent], str] = {
     client.ClearOutputBuffer: "output_audio_buffer.clear",
 }
 """What only a conversation knows: a transcription session has no model that answers."""
+
+
+def encoded_bytes(wire: dict[str, Any]) -> int:
+    """Return how many bytes `wire` takes as JSON."""
+    return len(json.dumps(wire, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def _check_size(wire: dict[str, Any], param: str) -> None:
+    if encoded_bytes(wire) > MAX_FRAME_BYTES:
+        raise errors.answer_too_large(param, MAX_FRAME_BYTES)
 
 
 def _to_backend(command: Command) -> list[Output]:

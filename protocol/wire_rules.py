@@ -21,6 +21,14 @@ from protocol.shapes import Rules
 MAX_EVENT_BYTES = 15 * 1024 * 1024
 """Most characters of one client event (Realtime GA: 15 MiB per `input_audio_buffer.append`)."""
 
+MAX_FRAME_BYTES = 2**20 - 1024
+"""Largest server event, in bytes of UTF-8 (Pipecat's WebSocket takes 1 MiB; the rest is for what surrounds an item)."""
+
+MAX_CLIENT_ITEMS = 10_000
+MAX_CLIENT_ITEM_BYTES = 64 * 2**20
+"""Most items, and most bytes of them, that clients may put into one conversation (chosen: a history to replay has a few
+hundred items; images are what takes room). Beyond, `conversation.item.create` is refused until items are deleted."""
+
 MAX_NESTING = 64
 """Deepest nesting of a client event (chosen): JSON schemas of tools stay far below."""
 

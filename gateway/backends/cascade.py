@@ -20,6 +20,7 @@ from gateway.backends.interface import Capabilities
 from gateway.turns.actions import (
     Action,
     Generate,
+    StopGenerating,
     StopResponse,
     Synthesize,
     Transcribe,
@@ -217,14 +218,13 @@ class CascadeBackend:
             return
         now = self._now()
         for output in self._machine.receive(message, now):
-            match output:
-                case Transcribe() | TranscribeItem() | TranscribePartial() | Generate() | Synthesize() | StopResponse():
-                    self._perform(output)
-                case _:
-                    self._events.append(output)
-                    self._event_ready.set()
-                    if isinstance(output, ResponseEnded):
-                        self._contexts.pop(output.response_id, None)
+            if isinstance(output, Action):
+                self._perform(output)
+                continue
+            self._events.append(output)
+            self._event_ready.set()
+            if isinstance(output, ResponseEnded):
+                self._contexts.pop(output.response_id, None)
         self._arm_timer(now)
 
     def _perform(self, action: Action) -> None:
@@ -236,11 +236,14 @@ class CascadeBackend:
             case TranscribePartial(item_id=item_id, start=start, end=end):
                 self._work.start(item_id, self._look(item_id, self._audio.between(start, end)))
             case Generate(response_id=response_id):
-                self._work.start(response_id, self._generate(response_id, self._contexts[response_id]))
+                self._work.start(_text_of(response_id), self._generate(response_id, self._contexts[response_id]))
+            case StopGenerating(response_id=response_id):
+                self._work.cancel(_text_of(response_id))
             case Synthesize(response_id=response_id):
                 self._work.start(response_id, self._synthesize(action, self._contexts[response_id]))
             case StopResponse(response_id=response_id):
                 # The end is decided and told; the calls end in their own time and nobody waits for them.
+                self._work.cancel(_text_of(response_id))
                 self._work.cancel(response_id)
             case _:
                 assert_never(action)
@@ -322,6 +325,11 @@ class CascadeBackend:
             self._tell(SynthesisFailed(response_id, _fault(error)))
         else:
             self._tell(SynthesisEnded(response_id, chunk))
+
+
+def _text_of(response_id: str) -> str:
+    """Return the key of the language model's work for a response; its speech has the response's own id."""
+    return f"{response_id} text"
 
 
 def _fault(error: EngineError) -> EngineFault:

@@ -40,6 +40,13 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
+class StopGenerating:
+    """Stop the language model's work for `response_id`; what it has written is still to be spoken."""
+
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Synthesize:
     """Speak chunk number `chunk`; answer with SynthesizedSpeech… and SynthesisEnded. `first`: it opens the reply."""
 
@@ -56,4 +63,4 @@ class StopResponse:
     response_id: str
 
 
-Action = Transcribe | TranscribeItem | TranscribePartial | Generate | Synthesize | StopResponse
+Action = Transcribe | TranscribeItem | TranscribePartial | Generate | StopGenerating | Synthesize | StopResponse

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import assert_never
 
-from gateway.turns.actions import Action, Generate, StopResponse, Synthesize
+from gateway.turns.actions import Action, Generate, StopGenerating, StopResponse, Synthesize
 from gateway.turns.inputs import (
     ContextProvided,
     FunctionCallDelta,
@@ -23,6 +23,7 @@ from gateway.turns.playout import VirtualPlayer
 from gateway.turns.reasoning_filter import ReasoningFilter
 from gateway.turns.settings import (
     FIRST_TOKEN_TIMEOUT,
+    LONGEST_REPLY,
     NEXT_TOKEN_TIMEOUT,
     SPEECH_TIMEOUT,
     SYNTHESIS_LEAD,
@@ -122,6 +123,7 @@ class Response:
     _spoken_chunks: int = 0
     _generation_deadline: Samples | None = None
     _token_seen: bool = False
+    _written: int = 0
     _end: GenerationEnded | None = None
 
     @property
@@ -168,9 +170,11 @@ class Response:
             case TextDelta(text=text):
                 self._token(now)
                 self._write(self._reasoning.feed(text), now, out)
+                self._count(len(text), now, out)
             case FunctionCallDelta():
                 self._token(now)
                 self._call(message, out)
+                self._count(len(message.arguments), now, out)
             case GenerationEnded():
                 self._generated(message, now, out)
             case _:
@@ -184,6 +188,13 @@ class Response:
     def _token(self, now: Samples) -> None:
         self._token_seen = True
         self._generation_deadline = now + self.deadlines.next_token
+
+    def _count(self, characters: int, now: Samples, out: list[Output]) -> None:
+        """End a reply that has become too long, as its own `max_output_tokens` would."""
+        self._written += characters
+        if self._written > LONGEST_REPLY:
+            out.append(StopGenerating(self.response_id))
+            self._generated(GenerationEnded(self.response_id, "length"), now, out)
 
     def _write(self, text: str, now: Samples, out: list[Output]) -> None:
         if self._message is None:

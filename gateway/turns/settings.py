@@ -40,6 +40,10 @@ SYNTHESIS_LEAD: Samples = samples_from_s(30)
 DEFAULT_PLAYOUT_DELAY: Samples = samples_from_ms(150)
 """From sending audio to its being heard, until the client's truncates teach better (design: claim less, not more)."""
 
+LONGEST_REPLY = 65_536
+"""Characters of text and arguments in one reply (chosen: an hour of speech). A model that goes round in circles is
+stopped there, and the response ends as if it had hit `max_output_tokens`."""
+
 QUEUED_TURNS = 32
 """Turns of a burst client that may wait for their response (chosen); further ones are committed and not answered."""
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 from gateway.turns.actions import (
     Generate,
+    StopGenerating,
     StopResponse,
     Synthesize,
     Transcribe,
@@ -203,6 +204,8 @@ class Promises:
                 assert first == (chunk == 0)
                 assert any(map(str.isalnum, text)), "nothing to say"
                 self.chunks[response_id] += 1
+            case StopGenerating(response_id=response_id):
+                assert response_id in self.generating, "stopped before it began"
             case StopResponse(response_id=response_id):
                 assert response_id in self.responses
                 assert not self.is_open(response_id), "stopped before its end was told"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.turns.actions import Generate, StopResponse, Synthesize
+from gateway.turns.actions import Generate, StopGenerating, StopResponse, Synthesize
 from gateway.turns.inputs import (
     FunctionCallDelta,
     GenerationEnded,
@@ -17,7 +17,7 @@ from gateway.turns.inputs import (
     TextDelta,
     Tick,
 )
-from gateway.turns.settings import TurnSettings
+from gateway.turns.settings import LONGEST_REPLY, TurnSettings
 from gateway.turns.states import Agent
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
@@ -660,3 +660,25 @@ def test_the_response_id_is_the_clients_commands() -> None:
     conversation.tell(ResponseRequested("resp_of_mine", audio=False))
     assert conversation.responses() == ["resp_of_mine"]
     assert conversation.machine.active_response == "resp_of_mine"
+
+
+# --- a model that goes round in circles -----------------------------------------------------------------------------
+
+
+def test_a_reply_that_never_ends_is_stopped_and_incomplete() -> None:
+    page = "round and round it goes " * 200
+    conversation = Conversation(by_hand(), llm=[[*[page] * 100]])
+    conversation.create(audio=False)
+    conversation.run_dry()
+    (end,) = conversation.all(ResponseEnded)
+    assert (end.status, end.reason) == (EndStatus.INCOMPLETE, EndReason.MAX_OUTPUT_TOKENS)
+    assert LONGEST_REPLY < len(conversation.text(end.response_id)) <= LONGEST_REPLY + len(page)
+    assert len(conversation.all(StopGenerating)) == 1
+
+
+def test_arguments_that_never_end_are_stopped_too() -> None:
+    conversation = Conversation(by_hand(), llm=[[Call(name="f", arguments="x" * 1_000)] * 100])
+    conversation.create()
+    conversation.run_dry()
+    (end,) = conversation.all(ResponseEnded)
+    assert end.reason is EndReason.MAX_OUTPUT_TOKENS
