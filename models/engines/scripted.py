@@ -7,6 +7,7 @@ replace by a clock of their own.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -33,6 +34,9 @@ BENCH_REPLY = " ".join(
     f"This is sentence number {n} of the load bench's reply." for n in ("one", "two", "three", "four")
 )
 """The reply of the load bench's stub: 4 sentences of 10 words."""
+
+KEPT_REQUESTS = 16
+"""Requests that a scripted language model remembers for whoever asks; the profile `scripted` may serve for days."""
 
 _FRAME_BYTES = 2 * VAD_FRAME_SAMPLES
 _FULL_SCALE = 32_768.0
@@ -146,13 +150,15 @@ class ScriptedChat:
         self._ttft_ms = ttft_ms
         self._token_ms = token_ms
         self._sleep = sleep
-        self.requests: list[ChatRequest] = []
+        self.requests: deque[ChatRequest] = deque(maxlen=KEPT_REQUESTS)
+        self._turns = 0
         self.completed = 0
         self.closed_early = 0
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
         """Yield the script's next reply."""
-        turn = len(self.requests)
+        turn = self._turns
+        self._turns += 1
         self.requests.append(request)
         reply = self._reply(request) if self._reply else self._replies[min(turn, len(self._replies) - 1)]
         script = _words(reply) if isinstance(reply, str) else reply
