@@ -29,9 +29,11 @@ from gateway.settings import Settings
 from gateway.turns.settings import Deadlines
 from models.interfaces import EngineError, EngineInfo, Engines
 from protocol.audio_time import Samples, samples_from_ms, samples_from_s
+from protocol.beta.fields import DEFAULT_VOICE as BETA_DEFAULT_VOICE
 from protocol.ids import random_id
 from protocol.session import SessionProtocol
 from protocol.session_settings import SessionDefaults
+from protocol.wire import Dialect, Wire
 
 logger = logging.getLogger(__name__)
 
@@ -145,21 +147,26 @@ class _Composition:
         assert engines is not None
         session_id = random_id("sess")
         now = session_clock()
+        dialect = Dialect.BETA if request.beta else Dialect.GA
         defaults = SessionDefaults(voice=settings.voice, context_tokens=settings.foreground_context_tokens)
+        if dialect is Dialect.BETA and settings.voice == SessionDefaults().voice:
+            defaults = replace(defaults, voice=BETA_DEFAULT_VOICE)
         if settings.instructions:
             defaults = replace(defaults, instructions=settings.instructions)
         if request.kind == "transcription" and request.model:
             defaults = replace(defaults, transcription_model=request.model)
+        protocol = SessionProtocol(
+            ids=random_id,
+            session_id=session_id,
+            model=request.model or DEFAULT_MODEL,
+            expires_at_s=int(time.time() + settings.session_limit_s),
+            defaults=defaults,
+            kind=request.kind,
+        )
         return Session(
             session_id=session_id,
-            protocol=SessionProtocol(
-                ids=random_id,
-                session_id=session_id,
-                model=request.model or DEFAULT_MODEL,
-                expires_at_s=int(time.time() + settings.session_limit_s),
-                defaults=defaults,
-                kind=request.kind,
-            ),
+            protocol=protocol,
+            wire=Wire(dialect, conversation_id=protocol.conversation.id, ids=random_id),
             backend=CascadeBackend(
                 engines,
                 new_id=random_id,

@@ -17,11 +17,11 @@ from gateway.hearing import Hearing
 from gateway.meter import Meter
 from gateway.outbox import Outbox
 from protocol.audio_time import Samples
-from protocol.client_events import parse_client_event
 from protocol.commands import AppendAudio
 from protocol.errors import ProtocolError, session_expired
 from protocol.outputs import DiscardAudio, DiscardItemAudio, Output, ServerEvent, ToBackend
 from protocol.session import SessionProtocol
+from protocol.wire import Wire
 
 LARGE_FRAME_BYTES = 256 * 2**10
 """Frames above this are parsed off the event loop (design: limits)."""
@@ -35,6 +35,7 @@ class Session:
         *,
         session_id: str,
         protocol: SessionProtocol,
+        wire: Wire,
         backend: Backend,
         hearing: Hearing,
         now: Callable[[], Samples],
@@ -44,6 +45,7 @@ class Session:
         self.outbox = Outbox()
         self.meter = Meter(session_id)
         self._protocol = protocol
+        self._wire = wire
         self._backend = backend
         self._hearing = hearing
         self._now = now
@@ -74,7 +76,7 @@ class Session:
 
     async def _receive(self, frame: str | bytes, *, off_loop: bool) -> None:
         try:
-            event = await asyncio.to_thread(parse_client_event, frame) if off_loop else parse_client_event(frame)
+            event = await asyncio.to_thread(self._wire.read, frame) if off_loop else self._wire.read(frame)
         except ProtocolError as error:
             await self._perform(self._protocol.refuse(error))
             return
@@ -103,11 +105,12 @@ class Session:
 
     def _carry(self, output: Output) -> None:
         match output:
-            case ServerEvent(payload=payload):
-                self._log.record("server", self._now(), payload)
-                frame = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
-                item_id = payload.get("item_id", "")
-                self.outbox.put(frame, audio_of=output.audio_of, item_id=item_id, samples=output.samples)
+            case ServerEvent():
+                for payload in self._wire.write(output):
+                    self._log.record("server", self._now(), payload)
+                    frame = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+                    item_id = payload.get("item_id", "")
+                    self.outbox.put(frame, audio_of=output.audio_of, item_id=item_id, samples=output.samples)
             case DiscardAudio(response_id=response_id):
                 self._unsend(self.outbox.discard_audio(response_id))
             case DiscardItemAudio(item_id=item_id):

@@ -83,7 +83,8 @@ class SpeechSynthesizer(Protocol):
 class ChatRequest:
     """One request to a language model, in the shape of OpenAI chat completions.
 
-    `session_key` is the same for all requests of a session (for prompt caches).
+    `temperature` None: the engine's own, to which an engine may keep in any case. `session_key` is the same for all
+    requests of a session (for prompt caches).
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -91,6 +92,7 @@ class ChatRequest:
     tool_choice: str | dict[str, Any] = "auto"
     parallel_tool_calls: bool | None = None
     max_output_tokens: int | None = None
+    temperature: float | None = None
     session_key: str = ""
 
 

@@ -10,6 +10,7 @@ import binascii
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from openai.types.realtime import (
 
 from protocol import errors, shapes
 from protocol.errors import ProtocolError
+from protocol.shapes import Rules
 from protocol.wire_rules import (
     CLIENT_RULES,
     MAX_EVENT_BYTES,
@@ -161,7 +163,16 @@ _TYPES = (*_SHAPES, _APPEND)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def parse_client_event(frame: str | bytes) -> ClientEvent:
+Reading = Callable[[dict[str, Any]], tuple[dict[str, Any], Rules]]
+"""What puts an event of another dialect into GA's shape, and says which rules hold for the result."""
+
+
+def as_ga(raw: dict[str, Any]) -> tuple[dict[str, Any], Rules]:
+    """Return a GA event as it is, with GA's rules."""
+    return raw, CLIENT_RULES
+
+
+def parse_client_event(frame: str | bytes, reading: Reading = as_ga) -> ClientEvent:
     """Return the client event in `frame`. Raises ProtocolError, with the event's own id where it can be read."""
     if isinstance(frame, bytes):
         raise errors.not_text()
@@ -169,7 +180,7 @@ def parse_client_event(frame: str | bytes) -> ClientEvent:
     event_id = raw.get("event_id")
     readable = isinstance(event_id, str) and len(event_id) <= MAX_EVENT_ID
     try:
-        return _parsed(raw, len(frame))
+        return _parsed(*reading(raw), len(frame))
     except ProtocolError as error:
         error.event_id = event_id if readable else None
         raise
@@ -205,7 +216,7 @@ def _finite(digits: str) -> float:
 _DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 
 
-def _parsed(raw: dict[str, Any], size: int) -> ClientEvent:
+def _parsed(raw: dict[str, Any], rules: Rules, size: int) -> ClientEvent:
     if size > MAX_EVENT_BYTES:
         raise errors.event_too_large(MAX_EVENT_BYTES)
     kind = raw.get("type")
@@ -220,7 +231,7 @@ def _parsed(raw: dict[str, Any], size: int) -> ClientEvent:
     _check_nesting(raw)
     if kind == "session.update":
         _check_formats(raw.get("session"))
-    shapes.check(raw, _SHAPES[kind], rules=CLIENT_RULES)
+    shapes.check(raw, _SHAPES[kind], rules=rules)
     return _typed(kind, raw)
 
 

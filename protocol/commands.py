@@ -83,6 +83,7 @@ class ResponseContext:
     """All that a language model is told for one response.
 
     `messages`, `tools` and `tool_choice` have the shape of OpenAI chat completions. `max_output_tokens` None: no limit.
+    `temperature` None: the client named none.
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -90,6 +91,7 @@ class ResponseContext:
     tool_choice: str | dict[str, Any] = "auto"
     parallel_tool_calls: bool | None = None
     max_output_tokens: int | None = None
+    temperature: float | None = None
     voice: str = ""
     speed: float = 1.0
 

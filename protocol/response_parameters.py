@@ -47,12 +47,15 @@ class ResponseParameters:
 
     def to_wire(self) -> dict[str, Any]:
         """Return the parameters as the `response` object shows them."""
-        return {
+        wire: dict[str, Any] = {
             "output_modalities": [self.settings.output_modality],
             "max_output_tokens": self.settings.max_output_tokens,
             "audio": {"output": {"format": dict(self.audio_format), "voice": self.settings.voice}},
             "metadata": self.metadata,
         }
+        if self.settings.temperature is not None:  # only a beta client can have set it
+            wire["temperature"] = self.settings.temperature
+        return wire
 
     def context(self, conversation: Conversation) -> ResponseContext:
         """Return what the language model is told, as of now.
@@ -69,6 +72,7 @@ class ResponseParameters:
             tool_choice=chat_tool_choice(settings.tool_choice, settings.tools),
             parallel_tool_calls=settings.parallel_tool_calls,
             max_output_tokens=limit if isinstance(limit, int) else None,
+            temperature=settings.temperature,
             voice=settings.voice,
             speed=settings.speed,
         )
@@ -111,6 +115,7 @@ _SESSION_KEYS = (
     "tools",
     "tool_choice",
     "max_output_tokens",
+    "temperature",
     "parallel_tool_calls",
     "reasoning",
     "prompt",

@@ -70,6 +70,7 @@ class SessionSettings:
     include: tuple[str, ...]
     parallel_tool_calls: bool | None
     reasoning: dict[str, Any] | None
+    temperature: float | None
 
     @classmethod
     def initial(cls, defaults: SessionDefaults, kind: SessionKind = "realtime") -> SessionSettings:
@@ -93,6 +94,7 @@ class SessionSettings:
             include=(),
             parallel_tool_calls=None,
             reasoning=None,
+            temperature=None,
         )
 
     def merged(self, update: Mapping[str, Any], *, voice_locked: bool = False) -> SessionSettings:
@@ -194,6 +196,8 @@ class SessionSettings:
             wire["parallel_tool_calls"] = self.parallel_tool_calls
         if self.reasoning is not None:
             wire["reasoning"] = self.reasoning
+        if self.temperature is not None:  # only a beta client can have set it
+            wire["temperature"] = self.temperature
         return wire
 
     def _transcription_to_wire(self, session_id: str, expires_at_s: int) -> dict[str, Any]:
@@ -242,6 +246,7 @@ _PLAIN_FIELDS: dict[str, Any] = {
     "prompt": None,
     "parallel_tool_calls": None,
     "reasoning": None,
+    "temperature": None,
 }
 """Settings that are replaced whole, and what null makes of them."""
 

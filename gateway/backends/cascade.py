@@ -297,6 +297,7 @@ class CascadeBackend:
             tool_choice=context.tool_choice,
             parallel_tool_calls=context.parallel_tool_calls,
             max_output_tokens=context.max_output_tokens,
+            temperature=context.temperature,
             session_key=self._session_key,
         )
         try:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from gateway.endpoints.access import Refusal, key_refusal, subprotocol_choice
+from gateway.endpoints.dialect import dialect_of
 from gateway.endpoints.errors import deny, error_frame
 from gateway.endpoints.socket_session import RealtimeSession, SocketSession
 from gateway.service import Service, ServiceState
 from protocol.session_settings import SessionKind
+from protocol.wire import Dialect
 
 logger = logging.getLogger(__name__)
 
@@ -22,9 +24,6 @@ NOT_SERVED_YET = {
     "twin": "The model `twin` is not available: it compares two backends and this gateway has only one.",
 }
 """Names that never fall back to another backend (design §1)."""
-
-_BETA_HEADER_VALUE = "realtime=v1"
-_BETA_SUBPROTOCOL = "openai-beta.realtime-v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +107,6 @@ class RealtimeEndpoint:
             await websocket.send_text(error_frame("model_not_found", str(error)))
             await websocket.close(4000, "invalid_request_error.model_not_found")
             return
-        beta = (
-            _BETA_HEADER_VALUE in websocket.headers.get("openai-beta", "")
-            or _BETA_SUBPROTOCOL in websocket.scope["subprotocols"]
-        )
-        request = SessionRequest(backend, model, beta, dict(websocket.query_params), kind)
+        dialect = dialect_of(websocket.headers, websocket.scope["subprotocols"], websocket.query_params)
+        request = SessionRequest(backend, model, dialect is Dialect.BETA, dict(websocket.query_params), kind)
         await SocketSession(websocket, lambda: self._open_session(request), self._session_limit_s).run()

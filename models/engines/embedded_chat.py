@@ -104,7 +104,11 @@ class EmbeddedChat:
         self._preparing: set[asyncio.Task[None]] = set()
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
-        """Yield the reply's pieces; see ChatModel. Tools are left out, history is cut to what fits."""
+        """Yield the reply's pieces; see ChatModel. Tools are left out, history is cut to what fits.
+
+        So is the request's temperature: beta clients send one of their own accord, and what suits large models makes
+        this one babble.
+        """
         reply_tokens = min(request.max_output_tokens or REPLY_TOKENS, REPLY_TOKENS)
         budget = float(PROMPT_TOKENS)
         while True:
@@ -113,6 +117,7 @@ class EmbeddedChat:
                 messages=fit_messages(request.messages, budget),
                 tools=(),
                 max_output_tokens=reply_tokens,
+                temperature=None,
             )
             try:
                 reply = ""

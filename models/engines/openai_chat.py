@@ -30,7 +30,8 @@ _OPENAI_HOST = "api.openai.com"
 class OpenAIChat:
     """ChatModel over `POST {base_url}/chat/completions`, streamed.
 
-    `extra_body` goes into every request (for instance `{"id_slot": 0}`). An empty `api_key` sends none.
+    `extra_body` goes into every request (for instance `{"id_slot": 0}`). An empty `api_key` sends none. A request's own
+    temperature wins over `temperature`.
     """
 
     def __init__(
@@ -82,8 +83,9 @@ class OpenAIChat:
                 body["parallel_tool_calls"] = request.parallel_tool_calls
         if request.max_output_tokens is not None:
             body["max_completion_tokens" if at_openai else "max_tokens"] = request.max_output_tokens
-        if self._temperature is not None:
-            body["temperature"] = self._temperature
+        temperature = self._temperature if request.temperature is None else request.temperature
+        if temperature is not None:
+            body["temperature"] = temperature
         if at_openai and request.session_key:
             body["prompt_cache_key"] = request.session_key
         return {**body, **self._extra_body}

@@ -17,14 +17,17 @@ from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedSy
 from models.interfaces import Engines
 from protocol.audio_time import bytes_from_samples, samples_from_ms
 from protocol.backend_events import BackendEvent, ContextRequested
+from protocol.beta.wire_law import beta_violations
 from protocol.commands import AppendAudio, Configure, CreateResponse, ProvideContext, ResponseContext, TurnDetection
 from protocol.ids import CountingIds
 from protocol.session import SessionProtocol
 from protocol.session_settings import SessionDefaults
+from protocol.wire import Dialect, Wire
 from protocol.wire_law import violations
 from tests.gateway.fed_time import FedTime, settle
 
 APPEND_MS = 20
+AUDIO_DELTAS = ("response.output_audio.delta", "response.audio.delta")
 SERVER_VAD = Configure(TurnDetection())
 BY_HAND = Configure(None)
 CONTEXT = ResponseContext(({"role": "user", "content": "Hello."},))
@@ -115,8 +118,9 @@ async def running(
 class RunningSession:
     """A whole session without a socket. `sent` is what its client has read."""
 
-    def __init__(self, session: Session, backend: Any, time: FedTime) -> None:
+    def __init__(self, session: Session, backend: Any, time: FedTime, dialect: Dialect = Dialect.GA) -> None:
         self.session = session
+        self.law = violations if dialect is Dialect.GA else beta_violations
         self.backend = backend
         self.time = time
         self.sent: list[dict[str, Any]] = []
@@ -145,7 +149,7 @@ class RunningSession:
         taken: list[dict[str, Any]] = []
         while self.session.outbox.waiting_bytes and len(taken) != frames:
             payload = json.loads(await self.session.outbox.next_frame())
-            assert violations(payload) == [], payload
+            assert self.law(payload) == [], payload
             taken.append(payload)
         self.sent += taken
         return taken
@@ -165,22 +169,30 @@ def kinds(payloads: list[dict[str, Any]]) -> list[str]:
 
 def samples_in(payloads: list[dict[str, Any]]) -> int:
     """Samples of audio in a client's events."""
-    deltas = [payload["delta"] for payload in payloads if payload["type"] == "response.output_audio.delta"]
+    deltas = [payload["delta"] for payload in payloads if payload["type"] in AUDIO_DELTAS]
     return sum(len(base64.b64decode(delta)) // 2 for delta in deltas)
 
 
 @asynccontextmanager
 async def open_session(
-    time: FedTime, engines: Engines, *, backend: Any = None, log: EventLog | None = None, vad: Any = None
+    time: FedTime,
+    engines: Engines,
+    *,
+    backend: Any = None,
+    log: EventLog | None = None,
+    vad: Any = None,
+    dialect: Dialect = Dialect.GA,
 ) -> AsyncIterator[RunningSession]:
     """Run a session on a cascade (or `backend`); leaving ends it."""
     ids = CountingIds()
     backend = backend or CascadeBackend(engines, new_id=ids, now=time.now, session_key="sess_1")
+    protocol = SessionProtocol(
+        ids=ids, session_id="sess_1", model="cascade", expires_at_s=3600, defaults=SessionDefaults()
+    )
     session = Session(
         session_id="sess_1",
-        protocol=SessionProtocol(
-            ids=ids, session_id="sess_1", model="cascade", expires_at_s=3600, defaults=SessionDefaults()
-        ),
+        protocol=protocol,
+        wire=Wire(dialect, conversation_id=protocol.conversation.id, ids=ids),
         backend=backend,
         hearing=Hearing(vad or engines.vad),
         now=time.now,
@@ -189,7 +201,7 @@ async def open_session(
     run = asyncio.ensure_future(session.run())
     await settle()
     try:
-        yield RunningSession(session, backend, time)
+        yield RunningSession(session, backend, time, dialect)
     finally:
         run.cancel()
         with suppress(asyncio.CancelledError):

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from gateway import session as session_module
 from gateway.backends.interface import Capabilities
 from gateway.event_log import EventLogWriter
 from gateway.outbox import Outbox, OutboxOverflow
 from gateway.session import LARGE_FRAME_BYTES
 from models.interfaces import VAD_FRAME_SAMPLES
+from protocol import wire as wire_module
 from protocol.backend_events import (
     BackendEvent,
     ContextRequested,
@@ -31,7 +31,7 @@ from protocol.backend_events import (
     ResponseEnded,
     ResponseStarted,
 )
-from protocol.client_events import ClientEvent, parse_client_event
+from protocol.client_events import ClientEvent, Reading, parse_client_event
 from protocol.commands import AppendAudio, ClearInput, Command, CommitInput, Configure, CreateResponse, ProvideContext
 from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.scripted_cascade import kinds, open_session, quiet, samples_in, scripted_engines, voice
@@ -214,11 +214,11 @@ async def test_only_frames_above_256_kib_are_parsed_off_the_loop(
 ) -> None:
     threads: list[threading.Thread] = []
 
-    def parse(frame: str | bytes) -> ClientEvent:
+    def parse(frame: str | bytes, *reading: Reading) -> ClientEvent:
         threads.append(threading.current_thread())
-        return parse_client_event(frame)
+        return parse_client_event(frame, *reading)
 
-    monkeypatch.setattr(session_module, "parse_client_event", parse)
+    monkeypatch.setattr(wire_module, "parse_client_event", parse)
     async with open_session(time, scripted_engines(time)) as running:
         frame = append_frame(quiet(3_000))
         await running.session.receive_text(frame + " " * (length - len(frame)))

@@ -1,0 +1,78 @@
+"""The dialect of one session's wire: GA or beta, chosen at the handshake, chosen again by the client's first update.
+
+The session behind it speaks GA only. A proxy may have dropped the header that tells beta, so that a client which looked
+like GA still turns out to be beta by what it sends first (protocol §3).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from protocol.beta.client_events import to_ga
+from protocol.beta.client_rules import TRANSLATED_RULES
+from protocol.beta.fields import BETA_ONLY
+from protocol.beta.server_events import to_beta
+from protocol.client_events import ClientEvent, as_ga, parse_client_event
+from protocol.ids import IdSource
+from protocol.outputs import ServerEvent
+from protocol.shapes import Rules
+
+
+class Dialect(StrEnum):
+    """The two dialects of the Realtime protocol."""
+
+    GA = "ga"
+    BETA = "beta"
+
+
+class Wire:
+    """Reads a client's frames and writes server events, in the client's dialect.
+
+    One frame is read at a time, in any thread; events are written meanwhile. All that they share is `dialect`, which
+    changes once at most, from GA to beta, and of which each call takes one look.
+    """
+
+    def __init__(self, dialect: Dialect, *, conversation_id: str, ids: IdSource) -> None:
+        self.dialect = dialect
+        self._conversation_id = conversation_id
+        self._ids = ids
+        self._undecided = dialect is Dialect.GA
+
+    def read(self, frame: str | bytes) -> ClientEvent:
+        """Return the client event in `frame`. Raises ProtocolError, with the event's own id where it can be read."""
+        return parse_client_event(frame, self._as_ga)
+
+    def write(self, event: ServerEvent) -> tuple[dict[str, Any], ...]:
+        """Return what the client is sent for `event`, `event_id` included: one payload, none, or two."""
+        if self.dialect is Dialect.GA:
+            return (event.payload,)
+        beta = to_beta(event.payload)
+        if beta is None:
+            return ()
+        if beta["type"] == "session.created":
+            return beta, self._conversation_created()
+        return (beta,)
+
+    def _as_ga(self, raw: dict[str, Any]) -> tuple[dict[str, Any], Rules]:
+        if self._undecided:
+            self._decide(raw)
+        return as_ga(raw) if self.dialect is Dialect.GA else (to_ga(raw), TRANSLATED_RULES)
+
+    def _decide(self, raw: dict[str, Any]) -> None:
+        """Look for what only one dialect says: a session's `type` is GA's, a transcription update of its own beta's."""
+        session = raw.get("session")
+        if raw.get("type") == "transcription_session.update":
+            self.dialect = Dialect.BETA
+        elif raw.get("type") == "session.update" and isinstance(session, dict):
+            if "type" in session:
+                self._undecided = False
+            elif BETA_ONLY & session.keys():
+                self.dialect = Dialect.BETA
+        if self.dialect is Dialect.BETA:
+            self._undecided = False
+
+    def _conversation_created(self) -> dict[str, Any]:
+        """Return the event that follows session.created in beta; GA clients were never seen to get it."""
+        conversation = {"id": self._conversation_id, "object": "realtime.conversation"}
+        return {"type": "conversation.created", "event_id": self._ids("event"), "conversation": conversation}
