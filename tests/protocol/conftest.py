@@ -21,36 +21,46 @@ from protocol.backend_events import (
     ResponseEnded,
     ResponseStarted,
 )
-from protocol.client_events import parse_client_event
+from protocol.beta.wire_law import beta_violations
 from protocol.errors import ProtocolError
 from protocol.ids import CountingIds
 from protocol.outputs import Output, ServerEvent, ToBackend
 from protocol.session import SessionProtocol
 from protocol.session_settings import SessionDefaults, SessionKind
+from protocol.wire import Dialect, Wire
 from protocol.wire_law import violations
 
 Payload = dict[str, Any]
 
 
 class Talk:
-    """One session. `outputs` holds everything so far; what a call returns are its server events."""
+    """One session. `outputs` holds everything so far; what a call returns are its server events, as they are sent."""
 
-    def __init__(self, defaults: SessionDefaults | None = None, kind: SessionKind = "realtime") -> None:
+    def __init__(
+        self,
+        defaults: SessionDefaults | None = None,
+        kind: SessionKind = "realtime",
+        dialect: Dialect = Dialect.GA,
+    ) -> None:
+        ids = CountingIds()
         self.session = SessionProtocol(
-            ids=CountingIds(),
+            ids=ids,
             session_id="sess_1",
             model="gpt-realtime",
             expires_at_s=3600,
             defaults=defaults or SessionDefaults(),
             kind=kind,
         )
+        self.wire = Wire(dialect, conversation_id=self.session.conversation.id, ids=ids)
         self.outputs: list[Output] = []
 
     def _taken(self, outputs: list[Output]) -> list[Payload]:
         self.outputs += outputs
-        payloads = [output.payload for output in outputs if isinstance(output, ServerEvent)]
+        events = [output for output in outputs if isinstance(output, ServerEvent)]
+        law = violations if self.wire.dialect is Dialect.GA else beta_violations
+        payloads = [payload for event in events for payload in self.wire.write(event)]
         for payload in payloads:
-            assert violations(payload) == [], payload
+            assert law(payload) == [], payload
         return payloads
 
     def open(self) -> list[Payload]:
@@ -59,7 +69,7 @@ class Talk:
     def frame(self, frame: str | bytes) -> list[Payload]:
         """Send a raw frame."""
         try:
-            event = parse_client_event(frame)
+            event = self.wire.read(frame)
         except ProtocolError as error:
             return self._taken(self.session.refuse(error))
         return self._taken(self.session.receive(event))
@@ -130,6 +140,14 @@ class Talk:
 def talk() -> Talk:
     """An open session."""
     talk = Talk()
+    talk.open()
+    return talk
+
+
+@pytest.fixture
+def beta() -> Talk:
+    """An open session that speaks beta."""
+    talk = Talk(dialect=Dialect.BETA)
     talk.open()
     return talk
 

@@ -1,0 +1,107 @@
+"""The beta law finds what kills a beta client."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from protocol.beta.wire_law import beta_order_violations, beta_violations
+from protocol.wire import Dialect
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def stream(new_talk: Callable[..., Any]) -> list[dict[str, Any]]:
+    talk = new_talk(dialect=Dialect.BETA)
+    sent: list[dict[str, Any]] = talk.open()
+    sent += talk.user_types("Hello.", id="item_u")
+    sent += talk.agent_says("resp_1", "item_a", ("One.", 24_000))
+    return sent
+
+
+def one(events: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    return copy.deepcopy([event for event in events if event["type"] == kind][-1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("session.created", lambda event: event.pop("event_id")),
+        ("session.created", lambda event: event.update(event_id="")),
+        ("session.created", lambda event: event["session"].update(type="realtime")),
+        ("session.created", lambda event: event["session"].pop("temperature")),
+        ("session.created", lambda event: event["session"].update(modalities=["audio"])),
+        ("session.created", lambda event: event["session"].update(output_audio_format={"type": "audio/pcm"})),
+        ("conversation.created", lambda event: event["conversation"].pop("id")),
+        ("conversation.item.created", lambda event: event["item"].pop("content")),
+        ("conversation.item.created", lambda event: event["item"].update(content=None)),
+        ("conversation.item.created", lambda event: event.pop("previous_item_id")),
+        ("conversation.item.created", lambda event: event.update(type="conversation.item.added")),
+        ("response.created", lambda event: event["response"].update(output=None)),
+        ("response.created", lambda event: event["response"].update(audio={"output": {}})),
+        ("response.content_part.added", lambda event: event["part"].pop("transcript")),
+        ("response.content_part.added", lambda event: event["part"].update(transcript=None)),
+        ("response.content_part.added", lambda event: event["part"].pop("type")),
+        ("response.audio.delta", lambda event: event.update(delta="AAAA")),
+        ("response.audio.delta", lambda event: event.update(delta="AA==")),
+        ("response.audio.delta", lambda event: event.update(type="response.output_audio.delta")),
+        ("response.output_item.done", lambda event: event["item"]["content"][0].update(type="output_audio")),
+        ("response.output_item.done", lambda event: event["item"].pop("status")),
+        ("response.done", lambda event: event["response"].update(usage=None)),
+        ("response.done", lambda event: event["response"].update(status="cancelled")),
+        ("response.done", lambda event: event["response"]["usage"]["input_token_details"].update(image_tokens=0)),
+    ],
+)
+def test_a_broken_event_is_found(new_talk: Callable[..., Any], kind: str, change: Change) -> None:
+    event = one(stream(new_talk), kind)
+    assert beta_violations(event) == []
+    change(event)
+    assert beta_violations(event)
+
+
+def test_a_function_call_needs_its_arguments() -> None:
+    call = {"id": "i", "object": "realtime.item", "type": "function_call", "status": "in_progress"}
+    event = {"type": "response.output_item.added", "event_id": "e", "response_id": "r", "output_index": 0}
+    whole = {**call, "call_id": "c", "name": "f", "arguments": ""}
+    assert beta_violations({**event, "item": whole}) == []
+    for key in ("call_id", "name", "arguments"):
+        assert beta_violations({**event, "item": {name: value for name, value in whole.items() if name != key}})
+        assert beta_violations({**event, "item": {**whole, key: None}})
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("session.created", "conversation.created"),
+        ("response.created", "response.output_item.added"),
+        ("conversation.item.created", "response.content_part.added"),
+        ("response.content_part.added", "response.audio.delta"),
+        ("response.output_item.done", "response.done"),
+    ],
+)
+def test_a_wrong_order_is_found(new_talk: Callable[..., Any], first: str, second: str) -> None:
+    events = stream(new_talk)
+    assert beta_order_violations(events) == []
+    kinds = [event["type"] for event in events]
+    at = [index for index, kind in enumerate(kinds) if kind == first][-1]
+    moved = events[:at] + events[at + 1 :]
+    after = [event["type"] for event in moved].index(second) + 1
+    assert beta_order_violations([*moved[:after], events[at], *moved[after:]])
+
+
+def test_an_event_id_comes_once(new_talk: Callable[..., Any]) -> None:
+    events = stream(new_talk)
+    events[-1]["event_id"] = events[0]["event_id"]
+    assert beta_order_violations(events)
+
+
+def test_an_out_of_band_response_has_no_items_in_the_conversation(new_talk: Callable[..., Any]) -> None:
+    events = [event for event in stream(new_talk) if event["type"] != "conversation.item.created"]
+    assert beta_order_violations(events)
+    for event in events:
+        if "response" in event:
+            event["response"]["conversation_id"] = None
+    assert beta_order_violations(events) == []
