@@ -103,6 +103,18 @@ def _tool_choice_to_beta(choice: str | Mapping[str, Any]) -> str | Mapping[str, 
     return choice if isinstance(choice, str) or choice["type"] == "function" else "auto"
 
 
+_OF_THE_OTHER_MODE = {
+    "server_vad": ("eagerness",),
+    "semantic_vad": ("threshold", "prefix_padding_ms", "silence_duration_ms"),
+}
+
+
+def _turn_detection_to_ga(detection: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the detection without what beta says to be "used only for" the other mode: its types have both in one."""
+    unused = _OF_THE_OTHER_MODE[detection["type"]]
+    return {key: value for key, value in detection.items() if key not in unused}
+
+
 def _functions(tools: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [tool for tool in tools if tool["type"] == "function"]
 
@@ -134,7 +146,7 @@ SESSION: Table = (
     _VOICE,
     *_INPUT,
     _OUTPUT_FORMAT,
-    Field("turn_detection", "audio.input.turn_detection", to_beta=_without("idle_timeout_ms")),
+    Field("turn_detection", "audio.input.turn_detection", _turn_detection_to_ga, _without("idle_timeout_ms")),
     _TOOLS,
     _TOOL_CHOICE,
     _TEMPERATURE,
@@ -149,7 +161,8 @@ TRANSCRIPTION_SESSION: Table = (
     Field(
         "turn_detection",
         "audio.input.turn_detection",
-        to_beta=_without("idle_timeout_ms", "create_response", "interrupt_response"),
+        _turn_detection_to_ga,
+        _without("idle_timeout_ms", "create_response", "interrupt_response"),
     ),
 )
 """A transcription session. It makes no responses, so its turn detection shows no word of them."""

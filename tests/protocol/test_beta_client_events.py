@@ -167,6 +167,15 @@ def test_an_error_that_arises_behind_the_wire_names_the_beta_path_too(beta: Any)
     assert error["param"] == "item.content[0].text"
 
 
+def test_what_is_used_only_for_the_other_kind_of_turn_detection_is_no_mistake(beta: Any) -> None:
+    """The beta types have all fields of both in one; clients that write out every field send those of the other too."""
+    both = {"threshold": 0.6, "prefix_padding_ms": None, "silence_duration_ms": 400, "eagerness": "low"}
+    assert "threshold" not in update(beta, turn_detection={"type": "semantic_vad", **both})["turn_detection"]
+    shown = update(beta, turn_detection={"type": "server_vad", **both})["turn_detection"]
+    assert (shown["threshold"], shown["silence_duration_ms"]) == (0.6, 400)
+    assert "eagerness" not in shown
+
+
 def test_null_clears_as_in_ga(beta: Any) -> None:
     update(beta, voice="echo", temperature=1.0, max_response_output_tokens=9, tracing="auto", modalities=["text"])
     shown = update(beta, voice=None, temperature=None, max_response_output_tokens=None, tracing=None, modalities=None)

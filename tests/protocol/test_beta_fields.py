@@ -29,6 +29,11 @@ from protocol.wire_rules import CLIENT_RULES
 
 TEXT = st.text(max_size=8)
 FORMATS = st.sampled_from(["pcm16", "g711_ulaw", "g711_alaw"])
+FORMAT_OBJECTS = {
+    "pcm16": {"type": "audio/pcm", "rate": 24_000},
+    "g711_ulaw": {"type": "audio/pcmu"},
+    "g711_alaw": {"type": "audio/pcma"},
+}
 TURN_DETECTION = st.one_of(
     st.fixed_dictionaries(
         {"type": st.just("server_vad")},
@@ -136,6 +141,30 @@ def test_a_transcription_session_is_the_same_after_a_round_trip(session: dict[st
 @given(BETA_RESPONSES)
 def test_a_response_s_overrides_are_the_same_after_a_round_trip(response: dict[str, Any]) -> None:
     assert flattened(nested(response, RESPONSE_CREATE), RESPONSE_CREATE) == response
+
+
+@given(
+    st.fixed_dictionaries(
+        {"id": TEXT, "status": st.just("completed")},
+        optional={
+            "output": st.lists(BETA_ITEMS.map(item_to_ga), max_size=2),
+            "conversation_id": st.one_of(st.none(), TEXT),
+            "metadata": st.one_of(st.none(), st.dictionaries(TEXT, TEXT, max_size=2)),
+            "output_modalities": st.sampled_from([["audio"], ["text"]]),
+            "max_output_tokens": TOKENS,
+            "temperature": TEMPERATURE,
+            "audio": st.fixed_dictionaries(
+                {
+                    "output": st.fixed_dictionaries(
+                        {"voice": TEXT, "format": FORMATS.map(lambda word: FORMAT_OBJECTS[word])}
+                    )
+                }
+            ),
+        },
+    )
+)
+def test_a_response_object_is_the_same_after_a_round_trip_from_ga(response: dict[str, Any]) -> None:
+    assert nested(flattened(response, RESPONSE), RESPONSE) == response
 
 
 @given(BETA_ITEMS)

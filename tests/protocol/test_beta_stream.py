@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from openai.types.beta.realtime import RealtimeServerEvent as BetaServerEvent
+from openai.types.realtime import RealtimeServerEvent
 
 from protocol.backend_events import (
     CommandRefused,
@@ -240,6 +242,22 @@ def test_a_whole_conversation_keeps_the_order_that_clients_rely_on(new_talk: Cal
 )
 def test_what_beta_does_not_know_is_not_sent(ga: dict[str, Any]) -> None:
     assert to_beta({**ga, "event_id": "e"}) is None
+
+
+def test_every_ga_event_has_a_beta_name_of_its_own_or_none() -> None:
+    ga_kinds = kinds_of(RealtimeServerEvent) - {"conversation.item.created"}  # in GA's union, but never sent
+    named = {kind: to_beta({"type": kind, "event_id": "e", "error": NO_ERROR}) for kind in ga_kinds}
+    beta_kinds = [event["type"] for event in named.values() if event is not None]
+    assert len(set(beta_kinds)) == len(beta_kinds)
+    assert set(beta_kinds) | {"transcription_session.updated"} == kinds_of(BetaServerEvent)
+
+
+def kinds_of(union: Any) -> set[str]:
+    models = get_args(get_args(union)[0])
+    return {kind for model in models for kind in get_args(model.model_fields["type"].annotation)}
+
+
+NO_ERROR = {"type": "t", "code": None, "message": "m", "param": None, "event_id": None}
 
 
 def test_what_only_ga_can_say_is_left_out(new_talk: Callable[..., Any]) -> None:
