@@ -50,7 +50,7 @@ def _client_problems(payload: dict[str, Any]) -> Iterator[str]:
     if not payload["event_id"]:
         yield "event_id is empty"
     if payload["type"] == "response.output_audio.delta":
-        yield from audio_problems(payload["delta"])
+        yield from _audio_problems(payload["delta"])
     if payload["type"].endswith(".failed"):
         yield from _nulls(payload["error"], "error")
     yield from _nulls(payload.get("part"), "part")
@@ -78,8 +78,7 @@ def _nulls(value: object, path: str, *, top: bool = True) -> Iterator[str]:
             yield from _nulls(element, f"{path}[{index}]", top=False)
 
 
-def audio_problems(delta: str) -> Iterator[str]:
-    """Yield what is wrong with the `delta` of an audio event."""
+def _audio_problems(delta: str) -> Iterator[str]:
     try:
         audio = binascii.a2b_base64(delta, strict_mode=True)
     except ValueError:

@@ -1,12 +1,14 @@
 """What every server event must obey in the beta dialect: OpenAI's beta types, strictly, and what beta clients rely on.
 
-For tests and graders. `beta_violations(payload)` is empty for a lawful event, `beta_order_violations(payloads)` for a
-lawful stream. The client rules are those of openai-realtime-api-beta, whose process dies of what it does not expect
-(protocol §5.8); the types themselves call nearly every field optional.
+For tests and graders: `beta_violations(payload)` is empty for a lawful event; `BetaSessionLaw` follows a whole session.
+The client rules are those of openai-realtime-api-beta, whose process dies of what it does not expect (protocol §5.8);
+the types themselves call nearly every field optional.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args
 
@@ -18,8 +20,8 @@ from openai.types.beta.realtime.transcription_session import ClientSecret
 from pydantic import BaseModel
 
 from protocol import shapes
+from protocol.audio_time import BYTES_PER_SAMPLE
 from protocol.shapes import Rules
-from protocol.wire_law import audio_problems
 
 
 class _TranscriptionSessionCreated(BaseModel):
@@ -90,24 +92,24 @@ _STATUS_REASONS_NEED = {"cancelled": "reason", "incomplete": "reason", "failed":
 _MODALITIES = (["text"], ["text", "audio"])
 
 
-def beta_violations(payload: dict[str, Any]) -> list[str]:
-    """Return what is wrong with a beta server event, in words; nothing if it is lawful."""
+def beta_violations(payload: dict[str, Any], *, audio_format: str = "pcm16") -> list[str]:
+    """Return what is wrong with a beta server event, in words; nothing if it is lawful. Its audio is `audio_format`."""
     kind = payload.get("type")
     model = _MODELS.get(kind) if isinstance(kind, str) else None
     if model is None:
         return [f"unknown type of beta server event: {kind!r}"]
     typed = [problem.message for problem in shapes.problems(payload, model, rules=_BEYOND_THE_TYPES)]
-    return typed or list(_client_problems(payload))
+    return typed or list(_client_problems(payload, audio_format))
 
 
-def _client_problems(payload: dict[str, Any]) -> Iterator[str]:
+def _client_problems(payload: dict[str, Any], audio_format: str) -> Iterator[str]:
     kind: str = payload["type"]
     if kind.startswith("output_audio_buffer."):
         yield f"{kind} is never sent on a WebSocket"
     if not payload["event_id"]:
         yield "event_id is empty"
     if kind == "response.audio.delta":
-        yield from audio_problems(payload["delta"])
+        yield from _audio_problems(payload["delta"], BYTES_PER_SAMPLE if audio_format == "pcm16" else 1)
     if kind == "conversation.created":
         yield from _missing(payload["conversation"], ("id", "object"), "conversation")
     if "item" in payload:
@@ -115,14 +117,23 @@ def _client_problems(payload: dict[str, Any]) -> Iterator[str]:
     if "part" in payload:
         yield from _part_problems(payload["part"], "part")
     if "session" in payload:
-        kind_of_session = kind.startswith("transcription_")
-        keys = _TRANSCRIPTION_SESSION_KEYS if kind_of_session else _SESSION_KEYS
+        keys = _TRANSCRIPTION_SESSION_KEYS if kind.startswith("transcription_") else _SESSION_KEYS
         yield from _missing(payload["session"], keys, "session")
         yield from _modality_problems(payload["session"], "session")
     if "response" in payload:
         yield from _response_problems(payload["response"])
     if kind in ("conversation.item.created", "input_audio_buffer.committed") and "previous_item_id" not in payload:
         yield f"{kind} needs previous_item_id, null for the first item"
+
+
+def _audio_problems(delta: str, bytes_per_sample: int) -> Iterator[str]:
+    try:
+        audio = binascii.a2b_base64(delta, strict_mode=True)
+    except ValueError:
+        yield "delta is not standard base64"
+        return
+    if base64.b64encode(audio).decode() != delta or not audio or len(audio) % bytes_per_sample:
+        yield "delta does not hold whole samples"
 
 
 def _missing(value: Mapping[str, Any], keys: Iterable[str], path: str) -> Iterator[str]:
@@ -171,54 +182,53 @@ def _response_problems(response: dict[str, Any]) -> Iterator[str]:
         yield f"response.status_details needs {needed}"
 
 
-# --- the order of a stream -----------------------------------------------------------------------------------------
+# --- a whole session -----------------------------------------------------------------------------------------------
 
 
-def beta_order_violations(payloads: Iterable[dict[str, Any]]) -> list[str]:
-    """Return what comes too early or twice in `payloads`, all events of one session from its first on."""
-    return list(_order_problems(payloads))
+class BetaSessionLaw:
+    """The law for the events of one session in their order, from its first on."""
 
+    def __init__(self) -> None:
+        self._event_ids: set[str] = set()
+        self._items: set[str] = set()
+        self._parts: set[tuple[str, int]] = set()
+        self._running: dict[str, dict[str, Any]] = {}
 
-def _order_problems(payloads: Iterable[dict[str, Any]]) -> Iterator[str]:
-    items: set[str] = set()
-    out_of_band: set[str] = set()
-    parts: set[tuple[str, int]] = set()
-    running: set[str] = set()
-    seen: set[str] = set()
-    for index, payload in enumerate(payloads):
-        kind, item_id = payload["type"], payload.get("item_id", "")
-        if (index == 0) != kind.endswith("session.created"):
-            yield f"event {index} is {kind}"
-        if payload["event_id"] in seen:
-            yield f"event_id {payload['event_id']} comes twice"
-        seen.add(payload["event_id"])
-        if kind == "response.created":
-            running.add(payload["response"]["id"])
-            if payload["response"]["conversation_id"] is None:  # its items are in no conversation
-                out_of_band.add(payload["response"]["id"])
-        elif kind == "response.done" and payload["response"]["id"] not in running:
-            yield "response.done without its response.created"
-        elif payload.get("response_id", "") not in {"", *running}:
-            yield f"{kind} outside of its response"
-        if kind == "response.done":
-            running.discard(payload["response"]["id"])
-        elif kind == "conversation.item.created":
-            if payload["item"]["id"] in items:
+    def violations(self, payload: dict[str, Any]) -> list[str]:
+        """Return what is wrong with the session's next server event, in words; nothing if it is lawful."""
+        response = self._running.get(payload.get("response_id", ""), {})
+        found = beta_violations(payload, audio_format=response.get("output_audio_format", "pcm16"))
+        return found or [*self._place_problems(payload), *self._response_place_problems(payload, response)]
+
+    def _place_problems(self, payload: dict[str, Any]) -> Iterator[str]:
+        kind, event_id = payload["type"], payload["event_id"]
+        if kind.endswith("session.created") != (not self._event_ids):
+            yield f"{kind} is not at its place: session.created is the first event, and only the first"
+        if event_id in self._event_ids:
+            yield f"event_id {event_id} comes twice"
+        self._event_ids.add(event_id)
+        if kind == "conversation.item.created":
+            if payload["item"]["id"] in self._items:
                 yield "conversation.item.created comes twice for one item"
-            items.add(payload["item"]["id"])
-        elif payload.get("response_id") in out_of_band:
-            pass
-        elif kind.startswith("response.") and item_id and item_id not in items:
-            yield f"{kind} before conversation.item.created"
-        elif kind == "response.output_item.done" and payload["item"]["id"] not in items:
-            yield "response.output_item.done before conversation.item.created"
-        elif kind in ("conversation.item.truncated", "conversation.item.deleted") and item_id not in items:
-            yield f"{kind} for an unknown item"
-        if kind == "response.content_part.added":
-            parts.add((item_id, payload["content_index"]))
-        elif (
-            "content_index" in payload
-            and kind.startswith("response.")
-            and ((item_id, payload["content_index"]) not in parts)
-        ):
-            yield f"{kind} before response.content_part.added"
+            self._items.add(payload["item"]["id"])
+        elif kind in ("conversation.item.truncated", "conversation.item.deleted"):
+            if payload["item_id"] not in self._items:
+                yield f"{kind} for an unknown item"
+
+    def _response_place_problems(self, payload: dict[str, Any], response: dict[str, Any]) -> Iterator[str]:
+        kind, item_id = payload["type"], payload.get("item_id") or payload.get("item", {}).get("id")
+        if kind == "response.created":
+            self._running[payload["response"]["id"]] = payload["response"]
+        elif kind == "response.done":
+            if self._running.pop(payload["response"]["id"], None) is None:
+                yield "response.done without its response.created"
+        elif "response_id" in payload:
+            if not response:
+                yield f"{kind} outside of its response"
+            in_conversation = response.get("conversation_id") is not None  # an out-of-band response adds no items
+            if in_conversation and kind != "response.output_item.added" and item_id not in self._items:
+                yield f"{kind} before conversation.item.created"
+            if kind == "response.content_part.added":
+                self._parts.add((item_id, payload["content_index"]))
+            elif "content_index" in payload and (item_id, payload["content_index"]) not in self._parts:
+                yield f"{kind} before response.content_part.added"

@@ -19,7 +19,7 @@ from stock_openai import squeezed, types
 from wire_session import silence
 
 from clients.bench.gateway_process import GatewayProcess
-from protocol.beta.wire_law import beta_order_violations, beta_violations
+from protocol.beta.wire_law import BetaSessionLaw
 
 pytestmark = pytest.mark.compatibility
 
@@ -54,12 +54,13 @@ class BetaSession:
     def __init__(self, connection: RealtimeConnection) -> None:
         self.connection = connection
         self.events: list[Event] = []
+        self._law = BetaSessionLaw()
 
     def next(self) -> Event:
         # What `recv_bytes` does, but with a deadline: its own call waits for ever.
         raw = self.connection._connection.recv(timeout=DEADLINE_S, decode=False)
         event: Event = json.loads(raw)
-        assert beta_violations(event) == [], event
+        assert self._law.violations(event) == [], event
         parsed = self.connection.parse_event(raw)
         assert parsed.type == event["type"]
         if event["type"] == "session.created":
@@ -105,7 +106,6 @@ def beta_session(beta_url: str, **query: str) -> Iterator[BetaSession]:
         session = BetaSession(connection)
         assert session.next()["type"].endswith("session.created")
         yield session
-    assert beta_order_violations(session.events) == []
 
 
 def test_the_session_has_beta_s_shape_and_defaults(beta_url: str, llm: RecordingChatServer) -> None:

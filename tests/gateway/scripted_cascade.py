@@ -17,7 +17,7 @@ from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedSy
 from models.interfaces import Engines
 from protocol.audio_time import bytes_from_samples, samples_from_ms
 from protocol.backend_events import BackendEvent, ContextRequested
-from protocol.beta.wire_law import beta_violations
+from protocol.beta.wire_law import BetaSessionLaw
 from protocol.commands import AppendAudio, Configure, CreateResponse, ProvideContext, ResponseContext, TurnDetection
 from protocol.ids import CountingIds
 from protocol.session import SessionProtocol
@@ -120,7 +120,7 @@ class RunningSession:
 
     def __init__(self, session: Session, backend: Any, time: FedTime, dialect: Dialect = Dialect.GA) -> None:
         self.session = session
-        self.law = violations if dialect is Dialect.GA else beta_violations
+        self.law = violations if dialect is Dialect.GA else BetaSessionLaw().violations
         self.backend = backend
         self.time = time
         self.sent: list[dict[str, Any]] = []

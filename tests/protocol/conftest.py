@@ -21,7 +21,7 @@ from protocol.backend_events import (
     ResponseEnded,
     ResponseStarted,
 )
-from protocol.beta.wire_law import beta_violations
+from protocol.beta.wire_law import BetaSessionLaw, beta_violations
 from protocol.errors import ProtocolError
 from protocol.ids import CountingIds
 from protocol.outputs import Output, ServerEvent, ToBackend
@@ -53,14 +53,20 @@ class Talk:
         )
         self.wire = Wire(dialect, conversation_id=self.session.conversation.id, ids=ids)
         self.outputs: list[Output] = []
+        self._beta_law = BetaSessionLaw() if dialect is Dialect.BETA else None
+
+    def _law(self) -> Callable[[Payload], list[str]]:
+        if self._beta_law is not None:
+            return self._beta_law.violations
+        # A session that has turned to beta began in the middle, so that each of its events is judged by itself.
+        return violations if self.wire.dialect is Dialect.GA else beta_violations
 
     def _taken(self, outputs: list[Output]) -> list[Payload]:
         self.outputs += outputs
         events = [output for output in outputs if isinstance(output, ServerEvent)]
-        law = violations if self.wire.dialect is Dialect.GA else beta_violations
         payloads = [payload for event in events for payload in self.wire.write(event)]
         for payload in payloads:
-            assert law(payload) == [], payload
+            assert self._law()(payload) == [], payload
         return payloads
 
     def open(self) -> list[Payload]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocol.beta.wire_law import beta_order_violations, beta_violations
+from protocol.beta.wire_law import BetaSessionLaw, beta_violations
 from protocol.wire import Dialect
 
 Change = Callable[[dict[str, Any]], object]
@@ -24,6 +24,11 @@ def stream(new_talk: Callable[..., Any]) -> list[dict[str, Any]]:
 
 def one(events: list[dict[str, Any]], kind: str) -> dict[str, Any]:
     return copy.deepcopy([event for event in events if event["type"] == kind][-1])
+
+
+def session_violations(events: list[dict[str, Any]]) -> list[str]:
+    law = BetaSessionLaw()
+    return [problem for event in events for problem in law.violations(event)]
 
 
 @pytest.mark.parametrize(
@@ -84,24 +89,34 @@ def test_a_function_call_needs_its_arguments() -> None:
 )
 def test_a_wrong_order_is_found(new_talk: Callable[..., Any], first: str, second: str) -> None:
     events = stream(new_talk)
-    assert beta_order_violations(events) == []
+    assert session_violations(events) == []
     kinds = [event["type"] for event in events]
     at = [index for index, kind in enumerate(kinds) if kind == first][-1]
     moved = events[:at] + events[at + 1 :]
     after = [event["type"] for event in moved].index(second) + 1
-    assert beta_order_violations([*moved[:after], events[at], *moved[after:]])
+    assert session_violations([*moved[:after], events[at], *moved[after:]])
 
 
 def test_an_event_id_comes_once(new_talk: Callable[..., Any]) -> None:
     events = stream(new_talk)
     events[-1]["event_id"] = events[0]["event_id"]
-    assert beta_order_violations(events)
+    assert session_violations(events) == [f"event_id {events[0]['event_id']} comes twice"]
+
+
+def test_a_sample_of_g711_is_one_byte(new_talk: Callable[..., Any]) -> None:
+    events = copy.deepcopy(stream(new_talk))
+    delta = next(event for event in events if event["type"] == "response.audio.delta")
+    delta["delta"] = "AAAA"  # three bytes
+    assert session_violations(events) == ["delta does not hold whole samples"]
+    created = next(event for event in events if event["type"] == "response.created")
+    created["response"]["output_audio_format"] = "g711_ulaw"
+    assert session_violations(events) == []
 
 
 def test_an_out_of_band_response_has_no_items_in_the_conversation(new_talk: Callable[..., Any]) -> None:
     events = [event for event in stream(new_talk) if event["type"] != "conversation.item.created"]
-    assert beta_order_violations(events)
+    assert session_violations(events)
     for event in events:
         if "response" in event:
             event["response"]["conversation_id"] = None
-    assert beta_order_violations(events) == []
+    assert session_violations(events) == []
