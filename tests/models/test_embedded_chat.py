@@ -47,6 +47,13 @@ async def test_it_answers_in_a_sentence_and_leaves_tools_alone(chat: EmbeddedCha
 
 
 @pytest.mark.models
+async def test_it_keeps_to_its_own_temperature(chat: EmbeddedChat) -> None:
+    question = [SYSTEM, {"role": "user", "content": "Tell me about rivers."}]
+    usual, _ = await ask(chat, question)
+    assert {(await ask(chat, question, temperature=1.2))[0] for _ in range(2)} == {usual}
+
+
+@pytest.mark.models
 async def test_no_history_is_too_long(chat: EmbeddedChat) -> None:
     long = [
         SYSTEM,

@@ -80,6 +80,20 @@ async def test_the_request_says_what_was_asked_and_nothing_else() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("own", "asked", "sent"), [(None, None, None), (0.5, None, 0.5), (None, 0.9, 0.9), (0.5, 0.9, 0.9)]
+)
+async def test_a_request_s_own_temperature_wins(own: float | None, asked: float | None, sent: float | None) -> None:
+    bodies: list[dict[str, Any]] = []
+
+    async def respond(exchange: Exchange) -> None:
+        bodies.append(exchange.body)
+        await reply({"content": "ok"})(exchange)
+
+    await ask(respond, ChatRequest(HELLO.messages, temperature=asked), temperature=own)
+    assert bodies[0].get("temperature") == sent
+
+
 async def test_no_openai_variable_of_the_environment_has_an_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-leak-key")
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-leak-admin")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protocol.backend_events import ContextRequested, ResponseStarted
 from protocol.commands import Configure, CreateResponse, ProvideContext
+from protocol.errors import ProtocolError
+from protocol.wire import Dialect, Wire
 
 TOOL = {"type": "function", "name": "t1", "description": "d", "parameters": {"type": "object", "properties": {}}}
 
@@ -354,3 +360,84 @@ def test_a_malformed_frame_gets_one_error_in_either_dialect(beta: Any, talk: Any
     (in_beta,) = beta.frame(frame)
     (in_ga,) = talk.frame(frame)
     assert {**in_beta, "event_id": ""} == {**in_ga, "event_id": ""}
+
+
+VALID: list[dict[str, Any]] = [
+    {
+        "type": "session.update",
+        "session": {
+            "modalities": ["text", "audio"],
+            "voice": "echo",
+            "input_audio_format": "pcm16",
+            "input_audio_transcription": {"model": "whisper-1"},
+            "turn_detection": {"type": "server_vad", "threshold": 0.5},
+            "tools": [TOOL],
+            "tool_choice": {"type": "function", "function": {"name": "t1"}},
+            "max_response_output_tokens": "inf",
+            "temperature": 0.8,
+        },
+    },
+    {
+        "type": "response.create",
+        "response": {
+            "modalities": ["text"],
+            "metadata": {"k": "v"},
+            "input": [
+                {"type": "item_reference", "id": "i"},
+                {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "x"}]},
+            ],
+        },
+    },
+    {
+        "type": "conversation.item.create",
+        "previous_item_id": None,
+        "item": {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "input_audio", "audio": "", "transcript": "x"}],
+        },
+    },
+    {
+        "type": "transcription_session.update",
+        "session": {"input_audio_format": "pcm16", "turn_detection": {"type": "semantic_vad"}, "include": []},
+    },
+]
+JSON = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-5, 5000), st.floats(-2, 2), st.sampled_from(["text", "pcm16", ""])
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.sampled_from(["type", "id"]), inner)),
+    max_leaves=4,
+)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Return every container inside `value` with each of its keys."""
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
+    return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
+
+
+@given(st.sampled_from(VALID), st.data(), JSON, st.sampled_from(["replace", "remove", "add"]))
+def test_a_spoiled_frame_is_understood_or_refused_and_never_a_bug(
+    valid: dict[str, Any], data: st.DataObject, value: Any, how: str
+) -> None:
+    event = copy.deepcopy(valid)
+    container, key = data.draw(st.sampled_from(places(event)))
+    if how == "replace":
+        container[key] = value
+    elif how == "remove":
+        del container[key]
+    elif isinstance(container, dict):
+        container["extra"] = value
+    wire = Wire(Dialect.BETA, conversation_id="conv_1", ids=lambda kind: f"{kind}_1")
+    try:
+        assert wire.read(json.dumps(event)) is not None
+    except ProtocolError as error:
+        assert error.code
+        assert not str(error.param).startswith(("session.audio", "response.audio", "session.output_modalities"))
+
+
+@pytest.mark.parametrize("valid", VALID)
+def test_a_valid_frame_is_understood(valid: dict[str, Any]) -> None:
+    wire = Wire(Dialect.BETA, conversation_id="conv_1", ids=lambda kind: f"{kind}_1")
+    assert wire.read(json.dumps(valid)) is not None

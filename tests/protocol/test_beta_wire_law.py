@@ -97,6 +97,24 @@ def test_a_wrong_order_is_found(new_talk: Callable[..., Any], first: str, second
     assert session_violations([*moved[:after], events[at], *moved[after:]])
 
 
+def test_an_event_of_another_dialect_or_place_is_found(new_talk: Callable[..., Any]) -> None:
+    assert beta_violations({"type": "conversation.item.done", "event_id": "e"})
+    assert beta_violations({"event_id": "e"})
+    assert beta_violations({"type": "output_audio_buffer.started", "event_id": "e", "response_id": "r"})
+    delta = one(stream(new_talk), "response.audio.delta")
+    assert beta_violations({**delta, "delta": "?"}) == ["delta is not standard base64"]
+
+
+def test_an_unknown_or_repeated_item_is_found(new_talk: Callable[..., Any]) -> None:
+    events = stream(new_talk)
+    deleted = {"type": "conversation.item.deleted", "event_id": "e1", "item_id": "nobody"}
+    assert session_violations([*events, deleted]) == ["conversation.item.deleted for an unknown item"]
+    again = {**one(events, "conversation.item.created"), "event_id": "e2"}
+    assert session_violations([*events, again]) == ["conversation.item.created comes twice for one item"]
+    done = {**one(events, "response.done"), "event_id": "e3"}
+    assert session_violations([*events, done]) == ["response.done without its response.created"]
+
+
 def test_an_event_id_comes_once(new_talk: Callable[..., Any]) -> None:
     events = stream(new_talk)
     events[-1]["event_id"] = events[0]["event_id"]
