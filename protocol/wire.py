@@ -40,7 +40,10 @@ class Wire:
         self._undecided = dialect is Dialect.GA
 
     def read(self, frame: str | bytes) -> ClientEvent:
-        """Return the client event in `frame`. Raises ProtocolError, with the event's own id where it can be read."""
+        """Return the client event in `frame`. Raises ProtocolError, with the event's own id where it can be read.
+
+        Its `param` is the client's word, or GA's where only GA's checks find the mistake; `write` translates that.
+        """
         return parse_client_event(frame, self._as_ga)
 
     def write(self, event: ServerEvent) -> tuple[dict[str, Any], ...]:

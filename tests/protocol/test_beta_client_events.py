@@ -429,15 +429,19 @@ def test_a_spoiled_frame_is_understood_or_refused_and_never_a_bug(
         del container[key]
     elif isinstance(container, dict):
         container["extra"] = value
+    error = refusal(event)
+    assert error is None or error.code
+
+
+def refusal(event: dict[str, Any]) -> ProtocolError | None:
     wire = Wire(Dialect.BETA, conversation_id="conv_1", ids=lambda kind: f"{kind}_1")
     try:
-        assert wire.read(json.dumps(event)) is not None
+        wire.read(json.dumps(event))
     except ProtocolError as error:
-        assert error.code
-        assert not str(error.param).startswith(("session.audio", "response.audio", "session.output_modalities"))
+        return error
+    return None
 
 
 @pytest.mark.parametrize("valid", VALID)
 def test_a_valid_frame_is_understood(valid: dict[str, Any]) -> None:
-    wire = Wire(Dialect.BETA, conversation_id="conv_1", ids=lambda kind: f"{kind}_1")
-    assert wire.read(json.dumps(valid)) is not None
+    assert refusal(valid) is None
