@@ -33,7 +33,7 @@ from protocol.beta.fields import DEFAULT_VOICE as BETA_DEFAULT_VOICE
 from protocol.ids import random_id
 from protocol.session import SessionProtocol
 from protocol.session_settings import SessionDefaults
-from protocol.wire import Dialect, Wire
+from protocol.wire import Dialect
 
 logger = logging.getLogger(__name__)
 
@@ -155,18 +155,16 @@ class _Composition:
             defaults = replace(defaults, instructions=settings.instructions)
         if request.kind == "transcription" and request.model:
             defaults = replace(defaults, transcription_model=request.model)
-        protocol = SessionProtocol(
-            ids=random_id,
-            session_id=session_id,
-            model=request.model or DEFAULT_MODEL,
-            expires_at_s=int(time.time() + settings.session_limit_s),
-            defaults=defaults,
-            kind=request.kind,
-        )
         return Session(
             session_id=session_id,
-            protocol=protocol,
-            wire=Wire(dialect, conversation_id=protocol.conversation.id, ids=random_id),
+            protocol=SessionProtocol(
+                ids=random_id,
+                session_id=session_id,
+                model=request.model or DEFAULT_MODEL,
+                expires_at_s=int(time.time() + settings.session_limit_s),
+                defaults=defaults,
+                kind=request.kind,
+            ),
             backend=CascadeBackend(
                 engines,
                 new_id=random_id,
@@ -183,6 +181,7 @@ class _Composition:
             hearing=Hearing(engines.vad),
             now=now,
             log=self._event_logs.open(session_id) if self._event_logs is not None else EventLog.off(),
+            dialect=dialect,
         )
 
 

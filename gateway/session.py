@@ -19,9 +19,10 @@ from gateway.outbox import Outbox
 from protocol.audio_time import Samples
 from protocol.commands import AppendAudio
 from protocol.errors import ProtocolError, session_expired
+from protocol.ids import random_id
 from protocol.outputs import DiscardAudio, DiscardItemAudio, Output, ServerEvent, ToBackend
 from protocol.session import SessionProtocol
-from protocol.wire import Wire
+from protocol.wire import Dialect, Wire
 
 LARGE_FRAME_BYTES = 256 * 2**10
 """Frames above this are parsed off the event loop (design: limits)."""
@@ -35,17 +36,17 @@ class Session:
         *,
         session_id: str,
         protocol: SessionProtocol,
-        wire: Wire,
         backend: Backend,
         hearing: Hearing,
         now: Callable[[], Samples],
         log: EventLog,
+        dialect: Dialect = Dialect.GA,
     ) -> None:
         self.session_id = session_id
         self.outbox = Outbox()
         self.meter = Meter(session_id)
         self._protocol = protocol
-        self._wire = wire
+        self._wire = Wire(dialect, conversation_id=protocol.conversation.id, ids=random_id)
         self._backend = backend
         self._hearing = hearing
         self._now = now

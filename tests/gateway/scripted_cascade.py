@@ -22,7 +22,7 @@ from protocol.commands import AppendAudio, Configure, CreateResponse, ProvideCon
 from protocol.ids import CountingIds
 from protocol.session import SessionProtocol
 from protocol.session_settings import SessionDefaults
-from protocol.wire import Dialect, Wire
+from protocol.wire import Dialect
 from protocol.wire_law import violations
 from tests.gateway.fed_time import FedTime, settle
 
@@ -186,17 +186,16 @@ async def open_session(
     """Run a session on a cascade (or `backend`); leaving ends it."""
     ids = CountingIds()
     backend = backend or CascadeBackend(engines, new_id=ids, now=time.now, session_key="sess_1")
-    protocol = SessionProtocol(
-        ids=ids, session_id="sess_1", model="cascade", expires_at_s=3600, defaults=SessionDefaults()
-    )
     session = Session(
         session_id="sess_1",
-        protocol=protocol,
-        wire=Wire(dialect, conversation_id=protocol.conversation.id, ids=ids),
+        protocol=SessionProtocol(
+            ids=ids, session_id="sess_1", model="cascade", expires_at_s=3600, defaults=SessionDefaults()
+        ),
         backend=backend,
         hearing=Hearing(vad or engines.vad),
         now=time.now,
         log=log or EventLog.off(),
+        dialect=dialect,
     )
     run = asyncio.ensure_future(session.run())
     await settle()
