@@ -1,6 +1,7 @@
 """An opt-in record of a session's events for debugging and replay: what happened when, never what was said.
 
-One JSONL file per session. Of texts only the length is kept, of audio only the samples. What may stay is listed by name
+One JSONL file per session. Of texts only the length is kept, of audio only the samples, or the bytes as they
+travel on the wire in whatever format. What may stay is listed by name
 (`_KEPT_KEYS`); a field that nobody thought of is therefore never written.
 """
 
@@ -155,7 +156,7 @@ def redacted(event: object) -> object:
     if isinstance(event, Mapping) and event.get("type") in _AUDIO_EVENTS:
         audio_key = "audio" if "audio" in event else "delta"
         rest = {key: _redacted(value, key) for key, value in event.items() if key != audio_key}
-        return {**rest, audio_key: {"samples": _base64_samples(event.get(audio_key))}}
+        return {**rest, audio_key: {"bytes": _base64_bytes(event.get(audio_key))}}
     return _redacted(event, "")
 
 
@@ -168,13 +169,16 @@ def _redacted(value: object, key: str) -> object:
         case str():
             return value if key in _KEPT_KEYS and len(value) <= _LONGEST_KEPT else {"chars": len(value)}
         case bytes():
-            return {"samples": len(value) // BYTES_PER_SAMPLE}
+            # What a client appended is in the session's format of the moment, all other audio is PCM16.
+            return {"bytes": len(value)} if key == "audio" else {"samples": len(value) // BYTES_PER_SAMPLE}
         case Mapping():
             # The keys of a client's own objects (metadata, tool parameters) are text as well.
             if key in {"metadata", "parameters", "variables"}:
                 return {"entries": len(value)}
             return {str(name): _redacted(inner, str(name)) for name, inner in value.items()}
         case list() | tuple():
+            if key == "logprobs":  # each token is text, also as bytes
+                return {"entries": len(value)}
             return [_redacted(inner, key) for inner in value]
         case _ if dataclasses.is_dataclass(value):
             return redacted(value)
@@ -182,8 +186,8 @@ def _redacted(value: object, key: str) -> object:
             return {"object": type(value).__name__}
 
 
-def _base64_samples(audio: object) -> int:
+def _base64_bytes(audio: object) -> int:
     if not isinstance(audio, str):
         return 0
     padding = len(audio) - len(audio.rstrip("="))
-    return (len(audio) * 3 // 4 - padding) // BYTES_PER_SAMPLE
+    return len(audio) * 3 // 4 - padding

@@ -51,11 +51,33 @@ class VoiceActivityDetector(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token of a transcript and its natural log probability. `utf8`: its bytes, which may be half a character."""
+
+    token: str
+    logprob: float
+    utf8: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Transcription:
+    """What was said, stripped; "" for no speech. `logprobs`: its tokens, whose bytes joined are the text's.
+
+    None where they were not asked for or the engine doesn't know them.
+    """
+
+    text: str
+    logprobs: tuple[TokenLogprob, ...] | None = None
+
+
 class SpeechRecognizer(Protocol):
     """Turns an utterance into text (ASR)."""
 
-    async def transcribe(self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None) -> str | None:
-        """Return what is said in `pcm`, stripped; "" for no speech.
+    async def transcribe(
+        self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None, logprobs: bool = False
+    ) -> Transcription | None:
+        """Return what is said in `pcm`, with the tokens' log probabilities if `logprobs` and the engine knows them.
 
         `partial_of` marks an interim look at an unfinished utterance (its key): it queues behind all other work, and a
         newer one with the same key replaces it while it waits, in which case None is returned. A final one never

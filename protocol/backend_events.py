@@ -65,6 +65,15 @@ class EngineFault:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token of a transcript and its natural log probability. `utf8`: its bytes, which may be half a character."""
+
+    token: str
+    logprob: float
+    utf8: bytes
+
+
 # --- what the user does -------------------------------------------------------------------------------------------
 
 
@@ -109,19 +118,28 @@ class InputCleared:
 
 @dataclass(frozen=True, slots=True)
 class InputTranscriptDelta:
-    """More of a user item's transcript. Deltas of an item, joined, are a prefix of its final transcript."""
+    """More of a user item's transcript. Deltas of an item, joined, are a prefix of its final transcript.
+
+    `logprobs` are those of its tokens; None where they were not asked for or are not known.
+    """
 
     item_id: str
     delta: str
+    logprobs: tuple[TokenLogprob, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class InputTranscriptCompleted:
-    """The final transcript of a committed user item; empty if it holds no speech. `duration` is its audio."""
+    """The final transcript of a committed user item; empty if it holds no speech. `duration` is its audio.
+
+    `logprobs` are those of the tokens that the recogniser wrote in the end; None where they were not asked for or are
+    not known.
+    """
 
     item_id: str
     transcript: str
     duration: Samples
+    logprobs: tuple[TokenLogprob, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,9 @@ conversation.item.input_audio_transcription.*).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from protocol.audio_time import ms_from_samples
 from protocol.backend_events import (
     InputCommitted,
@@ -13,6 +16,7 @@ from protocol.backend_events import (
     InputTranscriptFailed,
     SpeechStarted,
     SpeechStopped,
+    TokenLogprob,
 )
 from protocol.conversation import Conversation
 from protocol.items import HeardPart, Message
@@ -25,6 +29,14 @@ from protocol.usage import transcription_usage
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the client reads of one item's transcript."""
+
+    model: str
+    logprobs: bool
+
+
 class InputEvents:
     """Tells the client what the backend heard, and the conversation what the user said."""
 
@@ -32,7 +44,7 @@ class InputEvents:
         self._events = events
         self._conversation = conversation
         self._recent = recent
-        self._models: dict[str, str | None] = {}
+        self._wanted: dict[str, _Wanted | None] = {}
         self._timed_out: str | None = None
 
     def speech_started(self, event: SpeechStarted) -> list[Output]:
@@ -74,16 +86,19 @@ class InputEvents:
 
     def transcript_delta(self, event: InputTranscriptDelta, settings: SessionSettings) -> list[Output]:
         """Return more of a transcript, if the client asked for transcripts."""
-        if self._model(event.item_id, settings) is None or not event.delta:
+        wanted = self._wanted_of(event.item_id, settings)
+        if wanted is None or not event.delta:
             return []
-        return [self._events(f"{_TRANSCRIPTION}.delta", item_id=event.item_id, content_index=0, delta=event.delta)]
+        logprobs = _logprobs(event.logprobs, wanted)
+        kind = f"{_TRANSCRIPTION}.delta"
+        return [self._events(kind, item_id=event.item_id, content_index=0, delta=event.delta, **logprobs)]
 
     def transcript_completed(self, event: InputTranscriptCompleted, settings: SessionSettings) -> list[Output]:
         """Put the words into the conversation; tell them if the client asked for transcripts."""
         self._conversation.set_transcript(event.item_id, event.transcript)
-        model = self._model(event.item_id, settings)
-        del self._models[event.item_id]
-        if model is None:
+        wanted = self._wanted_of(event.item_id, settings)
+        del self._wanted[event.item_id]
+        if wanted is None:
             return []
         return [
             self._events(
@@ -91,25 +106,34 @@ class InputEvents:
                 item_id=event.item_id,
                 content_index=0,
                 transcript=event.transcript,
-                usage=transcription_usage(model, event.transcript, event.duration),
+                usage=transcription_usage(wanted.model, event.transcript, event.duration),
+                **_logprobs(event.logprobs, wanted),
             )
         ]
 
     def transcript_failed(self, event: InputTranscriptFailed, settings: SessionSettings) -> list[Output]:
         """Return the failure, if the client asked for transcripts. Absent keys stay absent: agents-js refuses null."""
-        model = self._model(event.item_id, settings)
-        del self._models[event.item_id]
-        if model is None:
+        wanted = self._wanted_of(event.item_id, settings)
+        del self._wanted[event.item_id]
+        if wanted is None:
             return []
         error = {"type": "server_error", "code": event.fault.code, "message": event.fault.message}
         return [self._events(f"{_TRANSCRIPTION}.failed", item_id=event.item_id, content_index=0, error=error)]
 
-    def _model(self, item_id: str, settings: SessionSettings) -> str | None:
-        """Return the transcription model for an item, or None if transcripts are off.
+    def _wanted_of(self, item_id: str, settings: SessionSettings) -> _Wanted | None:
+        """Return what the client reads of an item's transcript, or None if transcripts are off.
 
         Decided once per item, so that its deltas add up to its transcript whatever is updated meanwhile (RB-30).
         """
-        if item_id not in self._models:
+        if item_id not in self._wanted:
             transcription = settings.transcription
-            self._models[item_id] = None if transcription is None else transcription["model"]
-        return self._models[item_id]
+            wanted = None if transcription is None else _Wanted(transcription["model"], settings.wants_logprobs)
+            self._wanted[item_id] = wanted
+        return self._wanted[item_id]
+
+
+def _logprobs(tokens: tuple[TokenLogprob, ...] | None, wanted: _Wanted) -> dict[str, Any]:
+    """Return the key `logprobs` if it was asked for and is known (Realtime GA: session.include)."""
+    if tokens is None or not wanted.logprobs:
+        return {}
+    return {"logprobs": [{"token": t.token, "logprob": t.logprob, "bytes": list(t.utf8)} for t in tokens]}

@@ -54,9 +54,9 @@ from gateway.turns.inputs import (
 )
 from gateway.turns.machine import TurnMachine
 from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, STALL_AFTER, Deadlines, Detection, TurnSettings
-from models.interfaces import ChatEnd, ChatRequest, ChatText, ChatToolCall, EngineError, Engines
+from models.interfaces import ChatEnd, ChatRequest, ChatText, ChatToolCall, EngineError, Engines, Transcription
 from protocol.audio_time import Samples, s_from_samples, samples_from_bytes
-from protocol.backend_events import BackendEvent, EngineFault, ResponseEnded, TokenUsage
+from protocol.backend_events import BackendEvent, EngineFault, ResponseEnded, TokenLogprob, TokenUsage
 from protocol.commands import (
     AppendAudio,
     CancelResponse,
@@ -99,6 +99,7 @@ class CascadeBackend:
         self._machine = TurnMachine(settings, new_id)
         self._audio = InputAudio()
         self._language: str | None = None
+        self._logprobs = False
         self._contexts: dict[str, ResponseContext] = {}
         self._item_audio: dict[str, bytes] = {}  # until it is handed to the recogniser, in the same call
         self._work = EngineWork(self._crash)
@@ -196,6 +197,7 @@ class CascadeBackend:
             )
         )
         self._language = command.language
+        self._logprobs = command.transcript_logprobs
         settings = replace(
             self._machine.settings,
             detection=detection,
@@ -277,18 +279,18 @@ class CascadeBackend:
 
     async def _transcribe(self, item_id: str, pcm: bytes) -> None:
         try:
-            text = await answer_of(self._engines.asr.transcribe(pcm, language=self._language))
+            heard = await answer_of(self._engines.asr.transcribe(pcm, language=self._language, logprobs=self._logprobs))
         except EngineError as error:
             self._tell(TranscriptFailed(item_id, _fault(error)))
         else:
-            self._tell(Transcript(item_id, text or ""))
+            self._tell(_transcript(item_id, heard or Transcription("")))
 
     async def _look(self, item_id: str, pcm: bytes) -> None:
         try:
-            text = await answer_of(self._engines.asr.transcribe(pcm, language=self._language, partial_of=item_id))
+            heard = await answer_of(self._engines.asr.transcribe(pcm, language=self._language, partial_of=item_id))
         except EngineError:
-            text = None  # the final transcript will tell what is wrong
-        self._tell(PartialTranscript(item_id, text))
+            heard = None  # the final transcript will tell what is wrong
+        self._tell(PartialTranscript(item_id, None if heard is None else heard.text))
 
     async def _generate(self, response_id: str, context: ResponseContext) -> None:
         request = ChatRequest(
@@ -337,6 +339,12 @@ def _fault(error: EngineError) -> EngineFault:
     """Return what the client is told; the log says what was behind it, by kind, since its text may hold words."""
     logger.warning("engine failure %s, caused by %s", error.code, type(error.__cause__).__name__)
     return EngineFault(error.code, error.message)
+
+
+def _transcript(item_id: str, heard: Transcription) -> Transcript:
+    tokens = heard.logprobs
+    logprobs = None if tokens is None else tuple(TokenLogprob(t.token, t.logprob, t.utf8) for t in tokens)
+    return Transcript(item_id, heard.text, logprobs)
 
 
 def _usage(end: ChatEnd) -> TokenUsage:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gateway.turns.settings import TurnSettings
 from protocol.audio_time import Samples
-from protocol.backend_events import EngineFault, TokenUsage
+from protocol.backend_events import EngineFault, TokenLogprob, TokenUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,11 @@ class PartialTranscript:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """The final words of a committed item."""
+    """The final words of a committed item, and how probable their tokens were, if that was asked for and is known."""
 
     item_id: str
     text: str
+    logprobs: tuple[TokenLogprob, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

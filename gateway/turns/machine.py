@@ -42,7 +42,7 @@ from gateway.turns.playout import VirtualPlayer
 from gateway.turns.response import Output, Phase, Response
 from gateway.turns.settings import MIN_COMMIT, QUEUED_TURNS, TRANSCRIPT_TIMEOUT, Detection, TurnSettings
 from gateway.turns.speech_detector import Heard
-from gateway.turns.stable_transcript import StableTranscript
+from gateway.turns.stable_transcript import StableTranscript, tokens_of
 from gateway.turns.states import Agent, AgentTrigger, User, next_agent
 from gateway.turns.user_turn import ASR_TAIL, UserTurn
 from protocol.audio_time import Samples
@@ -180,8 +180,8 @@ class TurnMachine:
                     self._out_of_band.receive(message, now, out)
             case PartialTranscript(item_id=item_id, text=text):
                 self._partial(item_id, text, out)
-            case Transcript(item_id=item_id, text=text):
-                self._transcribed(item_id, text, now, out)
+            case Transcript():
+                self._transcribed(message, now, out)
             case TranscriptFailed(item_id=item_id, fault=fault):
                 self._not_transcribed(item_id, fault, now, out)
             case InputStalled(duration=duration):
@@ -355,14 +355,15 @@ class TurnMachine:
         if delta := self._live.saw(item_id, text):
             out.append(InputTranscriptDelta(item_id, delta))
 
-    def _transcribed(self, item_id: str, text: str, now: Samples, out: list[Output]) -> None:
+    def _transcribed(self, transcript: Transcript, now: Samples, out: list[Output]) -> None:
+        item_id, logprobs = transcript.item_id, transcript.logprobs
         recognition = self._recognitions.pop(item_id, None)
         if recognition is None:
             return
         live = recognition.live or StableTranscript()
-        if delta := live.final(text):
-            out.append(InputTranscriptDelta(item_id, delta))
-        out.append(InputTranscriptCompleted(item_id, live.told, recognition.duration))
+        if delta := live.final(transcript.text):
+            out.append(InputTranscriptDelta(item_id, delta, tokens_of(delta, logprobs)))
+        out.append(InputTranscriptCompleted(item_id, live.told, recognition.duration, logprobs))
         if _has_words(live.told):
             self._turns_with_words += 1
         else:

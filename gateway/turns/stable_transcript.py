@@ -7,11 +7,25 @@ from __future__ import annotations
 
 import re
 
+from protocol.backend_events import TokenLogprob
+
 _LETTERS = re.compile(r"[^\w']+")
 
 
 def _key(word: str) -> str:
     return _LETTERS.sub("", word).casefold()
+
+
+def tokens_of(delta: str, tokens: tuple[TokenLogprob, ...] | None) -> tuple[TokenLogprob, ...] | None:
+    """Return the last of a transcript's `tokens` if they say `delta`, its end, and nothing else; else None."""
+    said: list[TokenLogprob] = []
+    rest = delta.encode()
+    for token in reversed(tokens or ()):
+        if not rest or not rest.endswith(token.utf8):
+            break
+        rest = rest.removesuffix(token.utf8)
+        said.insert(0, token)
+    return tuple(said) if said and not rest else None
 
 
 class StableTranscript:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from models.engines.ort_session import StoppableRun, open_session
 from models.inference_worker import InferenceWorker, Priority, WorkerClosedError, WorkerOverloadedError
-from models.interfaces import EngineError
+from models.interfaces import EngineError, TokenLogprob, Transcription
 from models.resampling import SPEECH_RATE_HZ, to_float16k
 
 MAX_PIECE_S = 30.0
@@ -45,6 +45,9 @@ _END_TOKEN = 2
 _CUT_SEARCH_S = 10.0
 _CUT_WINDOW_S = 0.1
 
+_Tokens = list[tuple[bytes, float]]
+"""Tokens in UTF-8 with their log probabilities; joined they are the text."""
+
 
 class MoonshineRecognizer:
     """SpeechRecognizer over `encoder_model.ort`, `decoder_model_merged.ort` and `tokenizer.bin` in `folder`.
@@ -67,12 +70,16 @@ class MoonshineRecognizer:
             if value.name.startswith("past_key_values")
         }
 
-    async def transcribe(self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None) -> str | None:
+    async def transcribe(
+        self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None, logprobs: bool = False
+    ) -> Transcription | None:
         """Return the words of `pcm`; see SpeechRecognizer."""
         run = StoppableRun()
 
-        def job() -> str:
-            return self._transcribe(to_float16k(pcm), run)
+        def job() -> Transcription:
+            tokens = self._transcribe(to_float16k(pcm), run)
+            text = b"".join(token for token, _ in tokens).decode("utf-8", "replace")
+            return Transcription(text, _with_text(tokens) if logprobs else None)
 
         try:
             if partial_of is None:
@@ -96,13 +103,18 @@ class MoonshineRecognizer:
         noise = np.random.default_rng(0).normal(0.0, 0.01, SPEECH_RATE_HZ // 2).astype(np.float32)
         self._transcribe(noise, StoppableRun())
 
-    def _transcribe(self, audio: NDArray[np.float32], run: StoppableRun) -> str:
+    def _transcribe(self, audio: NDArray[np.float32], run: StoppableRun) -> _Tokens:
         if audio.size == 0 or float(np.abs(audio).max()) <= SILENCE_PEAK:
-            return ""
-        texts = (self._decode(piece, run) for piece in split_at_quiet_points(audio))
-        return " ".join(text for text in texts if text)
+            return []
+        whole: _Tokens = []
+        for piece in split_at_quiet_points(audio):
+            tokens = self._decode(piece, run)
+            if whole and tokens:
+                tokens[0] = (b" " + tokens[0][0], tokens[0][1])
+            whole += tokens
+        return whole
 
-    def _decode(self, audio: NDArray[np.float32], run: StoppableRun) -> str:
+    def _decode(self, audio: NDArray[np.float32], run: StoppableRun) -> _Tokens:
         audio_s = audio.size / SPEECH_RATE_HZ
         values = np.pad(audio, (0, int(TRAILING_SILENCE_S * SPEECH_RATE_HZ)))[None]
         mask = np.ones(values.shape, np.int64)
@@ -112,7 +124,7 @@ class MoonshineRecognizer:
         cache: dict[str, Any] = dict(self._empty_cache)
         token = _START_TOKEN
         tokens: list[int] = []
-        log_probability = 0.0
+        log_probabilities: list[float] = []
         for step in range(int(audio_s * _MAX_TOKENS_PER_S) + _EXTRA_TOKENS):
             inputs = {
                 "input_ids": np.array([[token]], np.int64),
@@ -126,15 +138,37 @@ class MoonshineRecognizer:
                     cache[name] = value
             scores = logits[0, -1]
             token = int(scores.argmax())
-            log_probability -= float(np.log(np.exp(scores - scores[token]).sum()))
+            log_probabilities.append(-float(np.log(np.exp(scores - scores[token]).sum())))
             if token == _END_TOKEN:
                 break
             tokens.append(token)
-        if log_probability / (len(tokens) + 1) < MIN_MEAN_LOG_PROBABILITY:
-            return ""
-        pieces = (self._tokens[token] for token in tokens if _END_TOKEN < token < len(self._tokens))
-        text = b"".join(pieces).replace("▁".encode(), b" ").decode("utf-8", "replace").strip()
-        return "" if text in NOISE_TEXTS else text
+        if sum(log_probabilities) / (len(tokens) + 1) < MIN_MEAN_LOG_PROBABILITY:
+            return []
+        said = stripped(
+            [
+                (self._tokens[token].replace("▁".encode(), b" "), log_probability)
+                for token, log_probability in zip(tokens, log_probabilities, strict=False)  # the end has one as well
+                if _END_TOKEN < token < len(self._tokens)
+            ]
+        )
+        return [] if b"".join(token for token, _ in said).decode("utf-8", "replace") in NOISE_TEXTS else said
+
+
+def stripped(tokens: _Tokens) -> _Tokens:
+    """Return `tokens` without the blanks at the text's ends; tokens of nothing else leave."""
+    tokens = list(tokens)
+    while tokens and not tokens[0][0].lstrip():
+        del tokens[0]
+    while tokens and not tokens[-1][0].rstrip():
+        del tokens[-1]
+    if tokens:
+        tokens[0] = (tokens[0][0].lstrip(), tokens[0][1])
+        tokens[-1] = (tokens[-1][0].rstrip(), tokens[-1][1])
+    return tokens
+
+
+def _with_text(tokens: _Tokens) -> tuple[TokenLogprob, ...]:
+    return tuple(TokenLogprob(utf8.decode("utf-8", "replace"), logprob, utf8) for utf8, logprob in tokens)
 
 
 def read_tokens(table: bytes) -> list[bytes]:

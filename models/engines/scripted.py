@@ -22,6 +22,8 @@ from models.interfaces import (
     ChatText,
     ChatToolCall,
     EngineError,
+    TokenLogprob,
+    Transcription,
 )
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -37,6 +39,9 @@ BENCH_REPLY = " ".join(
 
 KEPT_REQUESTS = 16
 """Requests that a scripted language model remembers for whoever asks; the profile `scripted` may serve for days."""
+
+SCRIPTED_LOGPROB = -0.25
+"""Log probability of each word of a scripted transcript: exact in binary, so that tests may compare."""
 
 _FRAME_BYTES = 2 * VAD_FRAME_SAMPLES
 _FULL_SCALE = 32_768.0
@@ -91,8 +96,10 @@ class ScriptedRecognizer:
         self.partials: list[str] = []
         self.cancelled = 0
 
-    async def transcribe(self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None) -> str | None:
-        """Return the next text of the script after `delay_ms`."""
+    async def transcribe(
+        self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None, logprobs: bool = False
+    ) -> Transcription | None:
+        """Return the next text of the script after `delay_ms`; each word is a token."""
         text = self._hear(pcm) if self._hear else self._texts[min(len(self.finals), len(self._texts) - 1)]
         if partial_of is None:
             self.finals.append(text)
@@ -105,7 +112,13 @@ class ScriptedRecognizer:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        return text
+        return Transcription(text, _word_logprobs(text) if logprobs else None)
+
+
+def _word_logprobs(text: str) -> tuple[TokenLogprob, ...]:
+    words = text.split(" ")
+    tokens = [word if index == 0 else f" {word}" for index, word in enumerate(words)] if text else []
+    return tuple(TokenLogprob(token, SCRIPTED_LOGPROB, token.encode()) for token in tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ class OfflineSpeech:
 
     def recognise(self, pcm: bytes) -> str:
         """Return the words in `pcm`."""
-        return self._run(self._engines.asr.transcribe(pcm)) or ""
+        heard = self._run(self._engines.asr.transcribe(pcm))
+        return heard.text if heard else ""
 
     def _say(self, text: str) -> Clip:
         """Return `text` as speech: peak −6 dBFS, edges trimmed to 10 ms frames."""

@@ -14,7 +14,7 @@ from gateway.backends.engine_work import EngineWork
 from gateway.turns import inputs
 from gateway.turns.settings import Deadlines
 from models.engines.scripted import Hang, ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer
-from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, ChatToolCall, EngineError
+from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, ChatToolCall, EngineError, Transcription
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
     CommandRefused,
@@ -74,7 +74,9 @@ class DeafRecognizer:
         self.looks = 0
         self._partials = partials
 
-    async def transcribe(self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None) -> str | None:
+    async def transcribe(
+        self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None, logprobs: bool = False
+    ) -> Transcription | None:
         if partial_of is not None:
             self.looks += 1
             if not self._partials:
@@ -213,9 +215,9 @@ async def test_the_recogniser_gets_the_audio_of_the_turn_and_the_language(time: 
     asked: list[tuple[int, str | None]] = []
 
     class Recorder:
-        async def transcribe(self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None) -> str:
+        async def transcribe(self, pcm: bytes, *, language: str | None = None, **_others: Any) -> Transcription:
             asked.append((len(pcm) // 2, language))
-            return "Hi."
+            return Transcription("Hi.")
 
     configure = Configure(TurnDetection(), language="en")
     async with running(time, scripted_engines(time, asr=Recorder()), configure) as cascade:
@@ -275,7 +277,7 @@ async def test_an_interim_look_that_fails_or_is_superseded_loses_nothing(time: F
 
 async def test_a_recogniser_that_says_none_for_a_final_is_taken_for_silence(time: FedTime) -> None:
     class Mute:
-        async def transcribe(self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None) -> None:
+        async def transcribe(self, pcm: bytes, **_others: Any) -> None:
             return None
 
     async with running(time, scripted_engines(time, asr=Mute())) as cascade:

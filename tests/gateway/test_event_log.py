@@ -11,10 +11,13 @@ from protocol.backend_events import (
     EndReason,
     EndStatus,
     FunctionCallStarted,
+    InputTranscriptCompleted,
     OutputAudio,
     OutputTextDelta,
     ResponseEnded,
+    TokenLogprob,
 )
+from protocol.client_events import AppendInput
 from protocol.commands import AppendAudio, ProvideContext, ResponseContext, SpeechFrame
 
 
@@ -60,19 +63,23 @@ def test_of_texts_only_the_length_is_kept() -> None:
         {"type": "x", "parameters": {secret: {}}},
         {"type": secret * 10},
         OutputTextDelta("resp_1", "item_1", secret),
+        {"type": "x", "logprobs": [{"token": secret, "logprob": -0.1, "bytes": list(secret.encode())}]},
+        InputTranscriptCompleted("item_1", "", 0, (TokenLogprob(secret, -0.1, secret.encode()),)),
         ProvideContext("resp_1", ResponseContext(messages=({"role": "user", "content": secret},))),
     ]
     for event in events:
         assert secret not in json.dumps(redacted(event))
+        assert str(list(secret.encode())) not in json.dumps(redacted(event))
     assert redacted(events[0]) == {"type": "response.output_audio_transcript.delta", "delta": {"chars": len(secret)}}
 
 
-def test_audio_becomes_its_number_of_samples() -> None:
+def test_audio_becomes_its_length() -> None:
     audio = base64.b64encode(bytes(482)).decode()
     assert redacted({"type": "input_audio_buffer.append", "audio": audio}) == {
         "type": "input_audio_buffer.append",
-        "audio": {"samples": 241},
+        "audio": {"bytes": 482},
     }
+    assert redacted(AppendInput(bytes(480)))["audio"] == {"bytes": 480}  # type: ignore[index]
     assert redacted(AppendAudio(bytes(480), (SpeechFrame(768, 0.5),))) == {
         "type": "AppendAudio",
         "pcm": {"samples": 240},

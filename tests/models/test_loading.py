@@ -58,9 +58,9 @@ async def test_the_embedded_profile_talks(store: WeightsStore) -> None:
     assert max(probabilities) > 0.9
     heard = await engines.asr.transcribe(question)
     assert heard is not None
-    assert plain_words(heard) == "what is the capital of france"
+    assert plain_words(heard.text) == "what is the capital of france"
     system = {"role": "system", "content": "You are a voice assistant. Answer in one short sentence."}
-    request = ChatRequest((system, {"role": "user", "content": heard}))
+    request = ChatRequest((system, {"role": "user", "content": heard.text}))
     reply = "".join([event.text async for event in engines.chat.stream(request) if isinstance(event, ChatText)])
     assert reply
     assert await collect(engines.tts.synthesize(reply, first=True))

@@ -43,7 +43,8 @@ async def tts(store: WeightsStore) -> AsyncIterator[PiperSynthesizer]:
 async def test_what_is_spoken_is_understood(tts: PiperSynthesizer, store: WeightsStore) -> None:
     store.fetch([MOONSHINE_TINY_EN])
     asr = MoonshineRecognizer(store.path(MOONSHINE_TINY_EN), InferenceWorker("asr", 1))
-    heard = [plain_words(await asr.transcribe(await collect(tts.synthesize(text))) or "") for text in SENTENCES]
+    transcriptions = [await asr.transcribe(await collect(tts.synthesize(text))) for text in SENTENCES]
+    heard = [plain_words(found.text if found else "") for found in transcriptions]
     await asr.aclose()
     wer = jiwer.wer([plain_words(text) for text in SENTENCES], heard)
     print(f"round trip word error rate {wer:.3f}")

@@ -5,6 +5,7 @@ import pytest
 
 from models.engines.scripted import (
     BENCH_REPLY,
+    SCRIPTED_LOGPROB,
     Hang,
     ScriptedChat,
     ScriptedRecognizer,
@@ -20,6 +21,7 @@ from models.interfaces import (
     ChatText,
     ChatToolCall,
     EngineError,
+    Transcription,
 )
 from tests.models.conftest import collect
 
@@ -56,12 +58,24 @@ async def test_the_vad_is_an_energy_gate_on_frames_for_any_chunking() -> None:
 async def test_the_recogniser_hears_its_script_after_its_delay() -> None:
     clock = Clock()
     asr = ScriptedRecognizer(["one two three four", "last"], delay_ms=50, sleep=clock.sleep)
-    assert await asr.transcribe(bytes(48_000), partial_of="item") == "one two"
-    assert [await asr.transcribe(b"") for _ in range(3)] == ["one two three four", "last", "last"]
+    assert await asr.transcribe(bytes(48_000), partial_of="item") == Transcription("one two")
+    heard = [await asr.transcribe(b"") for _ in range(3)]
+    assert heard == [Transcription(text) for text in ("one two three four", "last", "last")]
     assert clock.now_ms == 200
     assert asr.finals == ["one two three four", "last", "last"]
     assert asr.partials == ["one two"]
-    assert await ScriptedRecognizer(lambda pcm: f"{len(pcm)} bytes", sleep=clock.sleep).transcribe(b"ab") == "2 bytes"
+    counting = ScriptedRecognizer(lambda pcm: f"{len(pcm)} bytes", sleep=clock.sleep)
+    assert await counting.transcribe(b"ab") == Transcription("2 bytes")
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("one two", ["one", " two"]), ("one", ["one"]), ("", [])])
+async def test_the_recogniser_is_equally_sure_of_each_word(text: str, tokens: list[str]) -> None:
+    heard = await ScriptedRecognizer([text], sleep=Clock().sleep).transcribe(b"", logprobs=True)
+    assert heard is not None
+    assert heard.logprobs is not None
+    assert [token.token for token in heard.logprobs] == tokens
+    assert b"".join(token.utf8 for token in heard.logprobs).decode() == heard.text == text
+    assert {token.logprob for token in heard.logprobs} <= {SCRIPTED_LOGPROB}
 
 
 async def test_the_default_chat_tells_a_first_user_what_it_heard() -> None:
