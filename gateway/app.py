@@ -22,6 +22,7 @@ from gateway.endpoints.health import HealthEndpoints
 from gateway.endpoints.realtime import CASCADE, RealtimeEndpoint, SessionFactory, SessionRequest
 from gateway.endpoints.socket_session import RealtimeSession
 from gateway.event_log import EventLog, EventLogWriter
+from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
 from gateway.service import Service
 from gateway.session import Session
@@ -164,6 +165,7 @@ class _Composition:
                 expires_at_s=int(time.time() + settings.session_limit_s),
                 defaults=defaults,
                 kind=request.kind,
+                g711=G711Codec(),
             ),
             backend=CascadeBackend(
                 engines,

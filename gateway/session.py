@@ -17,6 +17,7 @@ from gateway.hearing import Hearing
 from gateway.meter import Meter
 from gateway.outbox import Outbox
 from protocol.audio_time import Samples
+from protocol.client_events import AppendInput
 from protocol.commands import AppendAudio
 from protocol.errors import ProtocolError, session_expired
 from protocol.ids import random_id
@@ -82,12 +83,23 @@ class Session:
             await self._perform(self._protocol.refuse(error))
             return
         self._log.record("client", self._now(), event)
-        outputs = self._protocol.receive(event)
+        if off_loop and isinstance(event, AppendInput):
+            outputs = await self._append_large(event)
+        else:
+            outputs = self._protocol.receive(event)
         await self._perform(outputs)
         if any(isinstance(output, ToBackend) for output in outputs):
             # The backend's answer comes through `run`, whose turn this is: a client that sends a commit and an item in
             # one breath gets both answered, and both put into the conversation, in that order.
             await asyncio.sleep(0)
+
+    async def _append_large(self, append: AppendInput) -> list[Output]:
+        """Do as the protocol's `receive`, but decode in a thread: minutes of G.711 take up to a second."""
+        try:
+            pcm = await asyncio.to_thread(self._protocol.decode, append)
+        except ProtocolError as error:
+            return self._protocol.refuse(error)
+        return self._protocol.hear(pcm)
 
     def expire(self) -> None:
         """Tell the client that its session has reached its longest duration."""

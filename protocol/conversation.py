@@ -6,12 +6,12 @@ Every method either does all of its work or raises ProtocolError and changes not
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from protocol import errors
 from protocol.audio_time import Samples, ms_from_samples, samples_from_ms
-from protocol.items import FunctionCall, FunctionCallOutput, HeardPart, Item, Message
+from protocol.items import FunctionCall, FunctionCallOutput, HeardPart, Item, Message, Role
 from protocol.kept_audio import KeptAudio
 from protocol.wire_rules import MAX_CLIENT_ITEM_BYTES, MAX_CLIENT_ITEMS
 
@@ -116,8 +116,8 @@ class Conversation:
         self._client_total -= self._client_bytes.pop(item_id, 0)
         self.audio.forget(item_id)
 
-    def retrieve(self, item_id: str) -> dict[str, Any]:
-        """Return an item's wire object, with its audio where that is kept."""
+    def retrieve(self, item_id: str, encode: Callable[[bytes, Role], bytes]) -> dict[str, Any]:
+        """Return an item's wire object, with its audio where that is kept, as `encode` writes that of its role."""
         item = self.get(item_id)
         if item is None:
             raise errors.unknown_item_to_retrieve(item_id)
@@ -126,7 +126,7 @@ class Conversation:
             speech = item.speech
             audio = self.audio.get(item_id, speech.heard if speech and speech.client_cut is not None else None)
             for part in wire["content"] if audio else ():
-                part["audio"] = base64.b64encode(audio or b"").decode("ascii")
+                part["audio"] = base64.b64encode(encode(audio or b"", item.role)).decode("ascii")
         return wire
 
     def truncate(self, item_id: str, content_index: int, audio_end_ms: int) -> Samples:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from protocol.audio_format import AudioFormat
 from protocol.audio_time import SAMPLES_PER_MS, Samples
 from protocol.backend_events import CommandRefused, EngineFault, RefusalKind
 
@@ -186,11 +187,12 @@ def bad_base64(param: str) -> ProtocolError:
     return ProtocolError("invalid_value", f"Invalid '{param}': expected standard base64 with padding.", param)
 
 
-def not_raw_pcm(found: str) -> ProtocolError:
+def wav_of_another_format(expected: AudioFormat, found: str) -> ProtocolError:
     """Audio whose WAV header tells of another format than the session's. The code is ours."""
     return ProtocolError(
         "invalid_value",
-        f"Invalid 'audio': raw PCM16, mono, 24000 Hz is expected, but a WAV header says {found}.",
+        f"Invalid 'audio': raw {expected.words}, mono, {expected.rate_hz} Hz is expected, "
+        f"but a WAV header says {found}.",
         "audio",
     )
 

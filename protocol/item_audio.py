@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from protocol import errors
 from protocol.audio_time import samples_from_bytes, samples_from_s
-from protocol.input_pcm import InputPcm
 from protocol.items import HeardPart, Item, Message
 
 LONGEST_PENDING_S = 300
 """Audio of items that may wait for its transcript in one session, in seconds (chosen: as much as one turn may hold)."""
+
+
+DecodeAudio = Callable[[bytes], bytes]
+"""Makes a recording the session's PCM16. Raises ProtocolError for a WAV of another format than the session's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class GivenAudio:
     wordless: bool
 
 
-def given_audio(item: Item, raw: dict[str, Any], path: str) -> GivenAudio | None:
+def given_audio(item: Item, raw: dict[str, Any], path: str, decode: DecodeAudio) -> GivenAudio | None:
     """Return the audio that the client wrote into `item` (its wire form is `raw`, at `path`), or None if there is none.
 
     Notes the audio's duration in the item. Raises ProtocolError for audio that cannot be read, and for two recordings
@@ -38,7 +41,7 @@ def given_audio(item: Item, raw: dict[str, Any], path: str) -> GivenAudio | None
         if not isinstance(part, HeardPart) or entry.get("audio") is None:
             continue
         param = f"{path}.content[{index}].audio"
-        pcm = _decoded(entry["audio"], param)
+        pcm = decode(_bytes_of(entry["audio"], param))
         part.duration = samples_from_bytes(len(pcm))
         wordless = part.transcript is None
         if found is not None and found.wordless and wordless:
@@ -48,9 +51,9 @@ def given_audio(item: Item, raw: dict[str, Any], path: str) -> GivenAudio | None
     return found
 
 
-def _decoded(audio: str, param: str) -> bytes:
+def _bytes_of(audio: str, param: str) -> bytes:
     try:
-        return InputPcm().append(binascii.a2b_base64(audio, strict_mode=True))
+        return binascii.a2b_base64(audio, strict_mode=True)
     except ValueError:  # binascii.Error, or characters outside ASCII
         raise errors.bad_base64(param) from None
 

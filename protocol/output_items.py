@@ -11,15 +11,13 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from protocol.audio_time import bytes_from_samples, samples_from_bytes, samples_from_ms
+from protocol.audio_deltas import AudioDeltas
+from protocol.audio_time import Samples
 from protocol.conversation import Conversation
 from protocol.items import FunctionCall, Message, TextPart
 from protocol.outputs import ServerEvent
 from protocol.server_events import ServerEvents
 from protocol.speech import SpeechPart
-
-_DELTA_BYTES = bytes_from_samples(samples_from_ms(200))
-"""Most audio in one delta (chosen): small enough to stop at once, far below 1 MiB, whole samples."""
 
 
 class _OutputItem:
@@ -62,12 +60,12 @@ class _OutputItem:
 
 
 class OutputMessage(_OutputItem):
-    """An assistant message: speech with its transcript, or text."""
+    """An assistant message: speech with its transcript, or text (`deltas` None)."""
 
     def __init__(
         self,
         item_id: str,
-        speaks: bool,
+        deltas: AudioDeltas | None,
         response_id: str,
         index: int,
         events: ServerEvents,
@@ -75,7 +73,8 @@ class OutputMessage(_OutputItem):
     ) -> None:
         self._message = Message(item_id, "assistant", status="in_progress")
         super().__init__(self._message, response_id, index, events, conversation)
-        self.part: SpeechPart | TextPart = SpeechPart() if speaks else TextPart("output_text")
+        self._deltas = deltas
+        self.part: SpeechPart | TextPart = TextPart("output_text") if deltas is None else SpeechPart()
 
     def begin(self) -> list[ServerEvent]:
         """Return output_item.added, conversation.item.added, content_part.added."""
@@ -91,21 +90,24 @@ class OutputMessage(_OutputItem):
 
     def audio(self, pcm: bytes) -> list[ServerEvent]:
         """Return more audio; none for a message of text (its response was to be text only)."""
-        if not isinstance(self.part, SpeechPart):
+        if self._deltas is None:
             return []
-        self.part.audio_sent += samples_from_bytes(len(pcm))
         if self._conversation is not None:
             self._conversation.audio.append(self.item.id, pcm)
-        pieces = [pcm[at : at + _DELTA_BYTES] for at in range(0, len(pcm), _DELTA_BYTES)]
+        return self._sent(self._deltas.feed(pcm))
+
+    def _sent(self, deltas: list[tuple[bytes, Samples]]) -> list[ServerEvent]:
+        if isinstance(self.part, SpeechPart):
+            self.part.audio_sent += sum(samples for _, samples in deltas)
         return [
             self._event(
                 "response.output_audio.delta",
                 audio_of=self._response_id,
-                samples=samples_from_bytes(len(piece)),
+                samples=samples,
                 content_index=0,
-                delta=base64.b64encode(piece).decode("ascii"),
+                delta=base64.b64encode(audio).decode("ascii"),
             )
-            for piece in pieces
+            for audio, samples in deltas
         ]
 
     def spoken(self, text_end: int, audio_end: int) -> None:
@@ -113,9 +115,10 @@ class OutputMessage(_OutputItem):
         if isinstance(self.part, SpeechPart):
             self.part.mark(text_end, audio_end)
 
-    def end(self, *, whole: bool) -> list[ServerEvent]:
-        """Return the *.done chain. `whole`: the item ended by itself."""
+    def end(self, *, whole: bool, flush: bool = True) -> list[ServerEvent]:
+        """Return the *.done chain. `whole`: the item ended by itself. `flush`: the rest of its audio goes out first."""
         self.open = False
+        rest = self._sent(self._deltas.flush()) if self._deltas is not None and flush else []
         self._message.status = "completed" if whole else "incomplete"
         text = self.part.text
         if isinstance(self.part, SpeechPart):
@@ -127,7 +130,7 @@ class OutputMessage(_OutputItem):
         else:
             events = [self._event("response.output_text.done", content_index=0, text=text)]
         part_done = self._event("response.content_part.done", content_index=0, part=self._wire_part())
-        return [*events, part_done, *self._ended()]
+        return [*rest, *events, part_done, *self._ended()]
 
     def _wire_part(self) -> dict[str, str]:
         """Return the part of content_part events, whose types are `audio` and `text`, unlike the item's."""
@@ -161,7 +164,7 @@ class OutputCall(_OutputItem):
         self._call.arguments += delta
         return [self._event("response.function_call_arguments.delta", call_id=self._call.call_id, delta=delta)]
 
-    def end(self, *, whole: bool) -> list[ServerEvent]:
+    def end(self, *, whole: bool, flush: bool = True) -> list[ServerEvent]:
         """Return the *.done chain; agents SDKs run the tool at output_item.done with status completed."""
         self.open = False
         call = self._call

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from protocol.audio_deltas import AudioDeltas
+from protocol.audio_format import G711
 from protocol.backend_events import (
     EndStatus,
     FunctionCallArgumentsDelta,
@@ -32,13 +34,19 @@ class RunningResponse:
     """One response between its ResponseStarted and its ResponseEnded."""
 
     def __init__(
-        self, response_id: str, parameters: ResponseParameters, events: ServerEvents, conversation: Conversation
+        self,
+        response_id: str,
+        parameters: ResponseParameters,
+        events: ServerEvents,
+        conversation: Conversation,
+        g711: G711,
     ) -> None:
         self.parameters = parameters
         self._id = response_id
         self._events = events
         self._conversation = None if parameters.out_of_band else conversation
         self._conversation_id = None if parameters.out_of_band else conversation.id
+        self._g711 = g711
         self._items: dict[str, OutputMessage | OutputCall] = {}
         self._user_audio = 0 if parameters.input is not None else conversation.user_audio
 
@@ -97,10 +105,11 @@ class RunningResponse:
         """Return what closes the response; a cancelled one's unsent audio is dropped first, and its items stay open
         for no one: they are incomplete.
         """
-        outputs: list[Output] = [DiscardAudio(self._id)] if event.status is EndStatus.CANCELLED else []
+        cancelled = event.status is EndStatus.CANCELLED
+        outputs: list[Output] = [DiscardAudio(self._id)] if cancelled else []
         for item in self._items.values():
             if item.open:
-                outputs += item.end(whole=False)
+                outputs += item.end(whole=False, flush=not cancelled)
         usage = response_usage(event.usage, self._user_audio, self._agent_audio())
         response = self._wire(event.status.value, _status_details(event), usage)
         # No limits are kept here, so none are told: the list is empty.
@@ -115,7 +124,8 @@ class RunningResponse:
         item = self._items.get(item_id)
         if item is None:
             place = (self._id, len(self._items), self._events, self._conversation)
-            message = OutputMessage(item_id, self.parameters.speaks, *place)
+            deltas = AudioDeltas(self.parameters.settings.output_format, self._g711) if self.parameters.speaks else None
+            message = OutputMessage(item_id, deltas, *place)
             self._items[item_id] = message
             return [*message.begin()], message
         return [], item if isinstance(item, OutputMessage) and item.open else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from protocol import errors
@@ -11,9 +11,9 @@ from protocol.commands import ResponseContext
 from protocol.conversation import Conversation
 from protocol.history import chat_messages, chat_tool_choice, chat_tools
 from protocol.ids import IdSource
-from protocol.item_audio import GivenAudio, given_audio
+from protocol.item_audio import DecodeAudio, GivenAudio, given_audio
 from protocol.items import HeardPart, Item, Message, item_from_wire
-from protocol.session_settings import PCM_FORMAT, SessionSettings, voice_name
+from protocol.session_settings import SessionSettings, voice_name
 from protocol.truncation import superfluous, text_tokens
 
 
@@ -29,7 +29,6 @@ class ResponseParameters:
     metadata: dict[str, str] | None = None
     input: tuple[Item, ...] | None = None
     input_audio: tuple[GivenAudio, ...] = ()
-    audio_format: dict[str, Any] = field(default_factory=lambda: dict(PCM_FORMAT))
     out_of_band: bool = False
 
     @property
@@ -50,7 +49,7 @@ class ResponseParameters:
         wire: dict[str, Any] = {
             "output_modalities": [self.settings.output_modality],
             "max_output_tokens": self.settings.max_output_tokens,
-            "audio": {"output": {"format": dict(self.audio_format), "voice": self.settings.voice}},
+            "audio": {"output": {"format": self.settings.output_format.to_wire(), "voice": self.settings.voice}},
             "metadata": self.metadata,
         }
         if self.settings.temperature is not None:  # only a beta client can have set it
@@ -87,10 +86,11 @@ class ResponseParameters:
 
 
 def overridden(
-    raw: dict[str, Any], settings: SessionSettings, conversation: Conversation, ids: IdSource
+    raw: dict[str, Any], settings: SessionSettings, conversation: Conversation, ids: IdSource, decode: DecodeAudio
 ) -> ResponseParameters:
     """Return the parameters that `raw` (the `response` of a response.create) asks for over `settings`.
 
+    `decode` makes audio inside items the session's.
     Here null keeps the session's value: there is nothing to clear in one response. Raises ProtocolError.
     """
     wanted = raw.get("conversation")
@@ -98,14 +98,13 @@ def overridden(
         raise errors.invalid_value("response.conversation", wanted, ("auto", "none"))
     out_of_band = wanted == "none"
     kept = {key: value for key, value in raw.items() if value is not None}
-    voice = voice_name(((kept.get("audio") or {}).get("output") or {}).get("voice"))
-    audio = {"audio": {"output": {"voice": voice}}} if voice else {}
+    audio = {"audio": {"output": _audio_output(kept)}}
     voice_locked = conversation.has_agent_audio and not out_of_band  # the lock is the conversation's
     effective = settings.merged({**_session_part(kept), **audio}, voice_locked=voice_locked)
     parameters = replace(ResponseParameters(effective, kept.get("metadata")), out_of_band=out_of_band)
     if "input" not in kept:
         return parameters
-    items, input_audio = _input(kept["input"], conversation, ids)
+    items, input_audio = _input(kept["input"], conversation, ids, decode)
     return replace(parameters, input=items, input_audio=input_audio)
 
 
@@ -126,8 +125,15 @@ def _session_part(raw: dict[str, Any]) -> dict[str, Any]:
     return {key: raw[key] for key in _SESSION_KEYS if key in raw}
 
 
+def _audio_output(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the voice and the format that the response asks for; empty and null ones ask for nothing."""
+    given = (raw.get("audio") or {}).get("output") or {}
+    asked = {"voice": voice_name(given.get("voice")), "format": given.get("format")}
+    return {key: value for key, value in asked.items() if value}
+
+
 def _input(
-    raw: list[dict[str, Any]], conversation: Conversation, ids: IdSource
+    raw: list[dict[str, Any]], conversation: Conversation, ids: IdSource, decode: DecodeAudio
 ) -> tuple[tuple[Item, ...], tuple[GivenAudio, ...]]:
     """Return the context that replaces the conversation's, and the audio that came with it.
 
@@ -140,7 +146,7 @@ def _input(
         if entry["type"] != "item_reference":
             item = item_from_wire(entry, ids, path)
             items.append(item)
-            given = given_audio(item, entry, path)
+            given = given_audio(item, entry, path, decode)
             if given is not None:
                 audio.append(given)
             continue

@@ -11,7 +11,8 @@ from typing import Any, assert_never
 from protocol import backend_events as backend
 from protocol import client_events as client
 from protocol import errors
-from protocol.audio_time import Samples
+from protocol.audio_format import G711, encoded
+from protocol.audio_time import Samples, bytes_from_samples, samples_from_bytes, samples_from_s
 from protocol.backend_events import BackendEvent, RefusalKind
 from protocol.client_events import ClientEvent
 from protocol.commands import (
@@ -32,7 +33,7 @@ from protocol.ids import IdSource
 from protocol.input_events import InputEvents
 from protocol.input_pcm import InputPcm
 from protocol.item_audio import PendingAudio, given_audio
-from protocol.items import item_from_wire
+from protocol.items import Role, item_from_wire
 from protocol.kept_audio import RecentInput
 from protocol.outputs import DiscardItemAudio, Output, ToBackend
 from protocol.response_events import RunningResponse
@@ -41,6 +42,9 @@ from protocol.server_events import ServerEvents
 from protocol.session_settings import SessionDefaults, SessionKind, SessionSettings
 from protocol.truncation import ContextTooLong
 from protocol.wire_rules import MAX_FRAME_BYTES
+
+_LONGEST_APPEND_BYTES = bytes_from_samples(samples_from_s(10))
+"""Most audio in one command (chosen): an append of 15 MiB holds 24 minutes of G.711."""
 
 
 class SessionProtocol:
@@ -54,12 +58,14 @@ class SessionProtocol:
         model: str,
         expires_at_s: int,
         defaults: SessionDefaults,
+        g711: G711,
         kind: SessionKind = "realtime",
     ) -> None:
         self._ids = ids
         self._identity: dict[str, Any] = {"session_id": session_id, "model": model, "expires_at_s": expires_at_s}
         self._events = ServerEvents(ids)
-        self._pcm = InputPcm()
+        self._g711 = g711
+        self._pcm = InputPcm(g711)
         self._recent_input = RecentInput()
         self.settings = SessionSettings.initial(defaults, kind)
         self.conversation = Conversation(ids("conv"))
@@ -91,21 +97,22 @@ class SessionProtocol:
             raise errors.not_in_a_transcription_session(_CONVERSATION_EVENTS[type(event)])
         match event:
             case client.AppendInput():
-                return self._append(event)
+                return self.hear(self.decode(event))
             case client.SessionUpdate():
                 return self._update(event)
             case client.CommitInputBuffer(event_id):
                 self._pcm.drop_odd_byte()
                 return _to_backend(CommitInput(event_id))
             case client.ClearInputBuffer(event_id):
-                self._pcm.drop_odd_byte()
+                self._pcm.restart()
                 return _to_backend(ClearInput(event_id))
             case client.ClearOutputBuffer():
                 raise errors.output_buffer_not_here()
             case client.CreateItem():
                 return self._create_item(event)
             case client.RetrieveItem(item_id):
-                return [self._events("conversation.item.retrieved", item=self.conversation.retrieve(item_id))]
+                item = self.conversation.retrieve(item_id, self._on_the_wire)
+                return [self._events("conversation.item.retrieved", item=item)]
             case client.TruncateItem():
                 return self._truncate(event)
             case client.DeleteItem(item_id):
@@ -118,22 +125,48 @@ class SessionProtocol:
             case _:
                 assert_never(event)
 
-    def _append(self, event: client.AppendInput) -> list[Output]:
-        pcm = self._pcm.append(event.audio)
-        if not pcm:
-            return []
-        self._recent_input.append(pcm)
-        return _to_backend(AppendAudio(pcm))
+    def decode(self, append: client.AppendInput) -> bytes:
+        """Return the session's samples that an append completes, for `hear`. Raises ProtocolError.
+
+        `receive` does both at once. Decoding touches nothing that the backend's events touch, so that the shell may
+        decode a large append in a thread, between two other client events.
+        """
+        try:
+            return self._pcm.append(append.audio)
+        except ProtocolError as error:
+            error.event_id = append.event_id
+            raise
+
+    def hear(self, pcm: bytes) -> list[Output]:
+        """Take user audio that was decoded; long audio in several commands, none of them a mere rest."""
+        count = -(-len(pcm) // _LONGEST_APPEND_BYTES)
+        step = bytes_from_samples(-(-samples_from_bytes(len(pcm)) // count)) if count else 0
+        pieces = [pcm[number * step : (number + 1) * step] for number in range(count)]
+        for piece in pieces:
+            self._recent_input.append(piece)
+        return [ToBackend(AppendAudio(piece)) for piece in pieces]
+
+    def _item_audio(self, audio: bytes) -> bytes:
+        """Return the session's samples of a recording inside an item, which is in the session's input format."""
+        recording = InputPcm(self._g711)
+        recording.switch(self.settings.input_format)
+        return recording.append(audio)
+
+    def _on_the_wire(self, pcm: bytes, role: Role) -> bytes:
+        """Return kept audio in the format in which its speaker's audio travels now."""
+        settings = self.settings
+        return encoded(pcm, settings.output_format if role == "assistant" else settings.input_format, self._g711)
 
     def _update(self, event: client.SessionUpdate) -> list[Output]:
         updated = self.settings.merged(event.session, voice_locked=self.conversation.has_agent_audio)
         _check_size(updated.to_wire(**self._identity), "session")
         self.settings = updated
+        self._pcm.switch(updated.input_format)
         return [self._session_event("session.updated"), ToBackend(self.settings.to_configure())]
 
     def _create_item(self, event: client.CreateItem) -> list[Output]:
         item = item_from_wire(event.item, self._ids)
-        given = given_audio(item, event.item, "item")
+        given = given_audio(item, event.item, "item", self._item_audio)
         if given is not None:
             self._pending_audio.check([given], "item.content")
         _check_size(item.to_wire(), "item")
@@ -160,7 +193,7 @@ class SessionProtocol:
         return [ToBackend(ItemTruncated(event.item_id, heard)), truncated]
 
     def _ask_for_response(self, event: client.AskForResponse) -> list[Output]:
-        parameters = overridden(event.response, self.settings, self.conversation, self._ids)
+        parameters = overridden(event.response, self.settings, self.conversation, self._ids, self._item_audio)
         wordless = [given for given in parameters.input_audio if given.wordless]
         self._pending_audio.check(wordless, "response.input")
         outputs: list[Output] = []
@@ -261,7 +294,7 @@ class SessionProtocol:
 
     def _response_started(self, response_id: str) -> list[Output]:
         parameters, _ = self._asked_for.pop(response_id, (ResponseParameters(self.settings), None))
-        response = RunningResponse(response_id, parameters, self._events, self.conversation)
+        response = RunningResponse(response_id, parameters, self._events, self.conversation, self._g711)
         self._running[response_id] = response
         return response.started()
 

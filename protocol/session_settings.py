@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from protocol import errors
-from protocol.audio_time import SESSION_RATE_HZ, samples_from_ms
+from protocol.audio_format import AudioFormat, merged_format
+from protocol.audio_time import samples_from_ms
 from protocol.commands import Configure, TurnDetection
 from protocol.truncation import USABLE_TOKENS
 
@@ -22,7 +23,8 @@ LIVE_TRANSCRIPTION_MODELS = frozenset({"gpt-realtime-whisper", "gpt-live-transcr
 SessionKind = Literal["realtime", "transcription"]
 """A conversation, or a session that only writes down what it hears. Chosen at the handshake, for good."""
 
-PCM_FORMAT = {"type": "audio/pcm", "rate": SESSION_RATE_HZ}
+LOGPROBS = "item.input_audio_transcription.logprobs"
+"""The one thing that `include` can ask for."""
 
 _DEFAULT_PREFIX_PADDING_MS = 300
 _DEFAULT_SILENCE_MS = 500
@@ -56,6 +58,8 @@ class SessionSettings:
     kind: SessionKind
     instructions: str
     output_modality: str
+    input_format: AudioFormat
+    output_format: AudioFormat
     turn_detection: Mapping[str, Any] | None
     transcription: Mapping[str, Any] | None
     noise_reduction: Mapping[str, Any] | None
@@ -80,6 +84,8 @@ class SessionSettings:
             kind=kind,
             instructions=defaults.instructions,
             output_modality="audio",
+            input_format=AudioFormat.PCM,
+            output_format=AudioFormat.PCM,
             turn_detection=_fresh_turn_detection("server_vad", defaults),
             transcription={"model": defaults.transcription_model} if kind == "transcription" else None,
             noise_reduction=None,
@@ -124,6 +130,8 @@ class SessionSettings:
 
     def _input_changes(self, audio_input: Mapping[str, Any]) -> dict[str, Any]:
         changes: dict[str, Any] = {}
+        if "format" in audio_input:
+            changes["input_format"] = merged_format(self.input_format, audio_input["format"])
         if "turn_detection" in audio_input:
             changes["turn_detection"] = self._turn_detection(audio_input["turn_detection"])
         if "transcription" in audio_input:
@@ -136,6 +144,8 @@ class SessionSettings:
 
     def _output_changes(self, audio_output: Mapping[str, Any]) -> dict[str, Any]:
         changes: dict[str, Any] = {}
+        if "format" in audio_output:
+            changes["output_format"] = merged_format(self.output_format, audio_output["format"])
         if "voice" in audio_output:
             changes["voice"] = voice_name(audio_output["voice"]) or self.defaults.voice
         if "speed" in audio_output:
@@ -167,6 +177,11 @@ class SessionSettings:
         merged.setdefault("model", self.defaults.transcription_model)
         return merged
 
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether the client reads log probabilities: it asked for them and for transcripts."""
+        return self.transcription is not None and LOGPROBS in self.include
+
     def to_wire(self, *, session_id: str, model: str, expires_at_s: int) -> dict[str, Any]:
         """Return the full `session` object of session.created and session.updated."""
         if self.kind == "transcription":
@@ -181,7 +196,7 @@ class SessionSettings:
             "instructions": self.instructions,
             "audio": {
                 "input": self._input_to_wire(),
-                "output": {"format": dict(PCM_FORMAT), "voice": self.voice, "speed": self.speed},
+                "output": {"format": self.output_format.to_wire(), "voice": self.voice, "speed": self.speed},
             },
             "tools": list(self.tools),
             "tool_choice": self.tool_choice,
@@ -212,7 +227,7 @@ class SessionSettings:
 
     def _input_to_wire(self) -> dict[str, Any]:
         return {
-            "format": dict(PCM_FORMAT),
+            "format": self.input_format.to_wire(),
             "transcription": _copied(self.transcription),
             "noise_reduction": _copied(self.noise_reduction),
             "turn_detection": _copied(self.turn_detection),
@@ -234,6 +249,7 @@ class SessionSettings:
             audio_output=self.output_modality == "audio",
             live_transcript=transcription.get("model") in LIVE_TRANSCRIPTION_MODELS,
             language=transcription.get("language"),
+            transcript_logprobs=self.wants_logprobs,
         )
 
 

@@ -1,6 +1,6 @@
 """What every server event must obey: OpenAI's own types, strictly, and the rules of the strictest clients.
 
-For tests and graders: `violations(payload)` is empty for a lawful event. The client rules were measured against
+For tests and graders: `violations(payload)` is empty for a lawful event, `SessionLaw` follows a whole session. The client rules were measured against
 openai-agents-js 0.20 (zod: null is no absent key), pipecat 1.14 and openai-agents 0.24 (pydantic).
 """
 
@@ -14,7 +14,7 @@ from typing import Any, get_args
 from openai.types.realtime import RealtimeServerEvent
 
 from protocol import shapes
-from protocol.audio_time import BYTES_PER_SAMPLE
+from protocol.audio_format import AudioFormat, merged_format
 from protocol.shapes import Rules
 
 _KEYS_BEYOND_THE_TYPES = Rules(tolerated=frozenset({"session.id", "session.object", "session.expires_at"}))
@@ -34,23 +34,40 @@ _NOT_ON_A_WEBSOCKET = ("output_audio_buffer.", "conversation.item.created")
 _STATUS_REASONS_NEED = {"cancelled": "reason", "incomplete": "reason", "failed": "error"}
 
 
-def violations(payload: dict[str, Any]) -> list[str]:
-    """Return what is wrong with a server event, in words; nothing if it is lawful."""
+class SessionLaw:
+    """The law for the events of one session in their order: it knows in which format each response speaks."""
+
+    def __init__(self) -> None:
+        self._formats: dict[str, AudioFormat] = {}
+
+    def violations(self, payload: dict[str, Any]) -> list[str]:
+        """Return what is wrong with the session's next server event, in words; nothing if it is lawful."""
+        audio_format = self._formats.get(payload.get("response_id", ""), AudioFormat.PCM)
+        found = violations(payload, audio_format=audio_format)
+        if payload.get("type") == "response.created" and not found:
+            response = payload["response"]
+            output = (response.get("audio") or {}).get("output") or {}
+            self._formats[response["id"]] = merged_format(AudioFormat.PCM, output.get("format"))
+        return found
+
+
+def violations(payload: dict[str, Any], *, audio_format: AudioFormat = AudioFormat.PCM) -> list[str]:
+    """Return what is wrong with a server event, in words; nothing if it is lawful. Its audio is in `audio_format`."""
     kind = payload.get("type")
     model = _MODELS.get(kind) if isinstance(kind, str) else None
     if model is None:
         return [f"unknown type of server event: {kind!r}"]
     typed = [problem.message for problem in shapes.problems(payload, model, rules=_KEYS_BEYOND_THE_TYPES)]
-    return typed or list(_client_problems(payload))
+    return typed or list(_client_problems(payload, audio_format))
 
 
-def _client_problems(payload: dict[str, Any]) -> Iterator[str]:
+def _client_problems(payload: dict[str, Any], audio_format: AudioFormat) -> Iterator[str]:
     if payload["type"].startswith(_NOT_ON_A_WEBSOCKET):
         yield f"{payload['type']} is never sent on a WebSocket"
     if not payload["event_id"]:
         yield "event_id is empty"
     if payload["type"] == "response.output_audio.delta":
-        yield from _audio_problems(payload["delta"])
+        yield from _audio_problems(payload["delta"], audio_format)
     if payload["type"].endswith(".failed"):
         yield from _nulls(payload["error"], "error")
     yield from _nulls(payload.get("part"), "part")
@@ -78,13 +95,13 @@ def _nulls(value: object, path: str, *, top: bool = True) -> Iterator[str]:
             yield from _nulls(element, f"{path}[{index}]", top=False)
 
 
-def _audio_problems(delta: str) -> Iterator[str]:
+def _audio_problems(delta: str, audio_format: AudioFormat) -> Iterator[str]:
     try:
         audio = binascii.a2b_base64(delta, strict_mode=True)
     except ValueError:
         yield "delta is not standard base64"
         return
-    if base64.b64encode(audio).decode() != delta or not audio or len(audio) % BYTES_PER_SAMPLE:
+    if base64.b64encode(audio).decode() != delta or not audio or len(audio) % audio_format.bytes_per_sample:
         yield "delta does not hold whole samples"
 
 

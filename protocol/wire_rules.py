@@ -12,7 +12,6 @@ from openai.types.realtime import (
     RealtimeConversationItemSystemMessage,
     RealtimeConversationItemUserMessage,
 )
-from openai.types.realtime.realtime_audio_formats import AudioPCM
 from openai.types.realtime.realtime_function_tool import RealtimeFunctionTool
 from openai.types.realtime.response_item_reference import ResponseItemReference
 
@@ -91,11 +90,8 @@ CLIENT_RULES = Rules(
         }
     ),
     narrowed={
-        # G.711 joins when the gateway speaks it, MCP tools likewise.
-        "session.audio.input.format": AudioPCM,
-        "session.audio.output.format": AudioPCM,
+        # MCP tools join when the gateway speaks MCP.
         "session.tools[]": RealtimeFunctionTool,
-        "response.audio.output.format": AudioPCM,
         "response.tools[]": RealtimeFunctionTool,
         "response.input[]": CreatableItem | ResponseItemReference,
         "item": CreatableItem,

@@ -16,7 +16,7 @@ from typing import Any, Self
 from clients.microphone import Microphone
 from clients.realtime_connection import Predicate, RealtimeConnection, StampedEvent
 from clients.wav_audio import RATE_HZ
-from protocol.wire_law import violations
+from protocol.wire_law import SessionLaw
 
 DEADLINE_S = 60.0
 """How long an event may take on a machine that other work slows down."""
@@ -87,6 +87,7 @@ class WireSession:
 
     def __init__(self, url: str, *, api_key: str = "unused") -> None:
         self.unlawful: list[str] = []
+        self._law = SessionLaw()
         self.connection = RealtimeConnection(url, api_key=api_key, on_event=self._check)
 
     async def __aenter__(self) -> Self:
@@ -102,7 +103,7 @@ class WireSession:
             assert order_violations(self.events) == []
 
     def _check(self, event: StampedEvent) -> None:
-        self.unlawful += [f"{event.type}: {problem}" for problem in violations(event.body)]
+        self.unlawful += [f"{event.type}: {problem}" for problem in self._law.violations(event.body)]
 
     @property
     def events(self) -> list[StampedEvent]:

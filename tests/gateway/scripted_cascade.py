@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from gateway.backends.cascade import CascadeBackend
 from gateway.event_log import EventLog
+from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
 from gateway.session import Session
 from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer, ScriptedVad, soft_tone
@@ -23,7 +24,7 @@ from protocol.ids import CountingIds
 from protocol.session import SessionProtocol
 from protocol.session_settings import SessionDefaults
 from protocol.wire import Dialect
-from protocol.wire_law import violations
+from protocol.wire_law import SessionLaw
 from tests.gateway.fed_time import FedTime, settle
 
 APPEND_MS = 20
@@ -120,7 +121,7 @@ class RunningSession:
 
     def __init__(self, session: Session, backend: Any, time: FedTime, dialect: Dialect = Dialect.GA) -> None:
         self.session = session
-        self.law = violations if dialect is Dialect.GA else BetaSessionLaw().violations
+        self.law = (SessionLaw() if dialect is Dialect.GA else BetaSessionLaw()).violations
         self.backend = backend
         self.time = time
         self.sent: list[dict[str, Any]] = []
@@ -189,7 +190,12 @@ async def open_session(
     session = Session(
         session_id="sess_1",
         protocol=SessionProtocol(
-            ids=ids, session_id="sess_1", model="cascade", expires_at_s=3600, defaults=SessionDefaults()
+            ids=ids,
+            session_id="sess_1",
+            model="cascade",
+            expires_at_s=3600,
+            defaults=SessionDefaults(),
+            g711=G711Codec(),
         ),
         backend=backend,
         hearing=Hearing(vad or engines.vad),

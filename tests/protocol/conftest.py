@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.g711 import G711Codec
 from protocol.backend_events import (
     BackendEvent,
     EndStatus,
@@ -28,7 +29,7 @@ from protocol.outputs import Output, ServerEvent, ToBackend
 from protocol.session import SessionProtocol
 from protocol.session_settings import SessionDefaults, SessionKind
 from protocol.wire import Dialect, Wire
-from protocol.wire_law import violations
+from protocol.wire_law import SessionLaw
 
 Payload = dict[str, Any]
 
@@ -49,17 +50,19 @@ class Talk:
             model="gpt-realtime",
             expires_at_s=3600,
             defaults=defaults or SessionDefaults(),
+            g711=G711Codec(),
             kind=kind,
         )
         self.wire = Wire(dialect, conversation_id=self.session.conversation.id, ids=ids)
         self.outputs: list[Output] = []
+        self._ga_law = SessionLaw()
         self._beta_law = BetaSessionLaw() if dialect is Dialect.BETA else None
 
     def _law(self) -> Callable[[Payload], list[str]]:
         if self._beta_law is not None:
             return self._beta_law.violations
         # A session that has turned to beta began in the middle, so that each of its events is judged by itself.
-        return violations if self.wire.dialect is Dialect.GA else beta_violations
+        return self._ga_law.violations if self.wire.dialect is Dialect.GA else beta_violations
 
     def _taken(self, outputs: list[Output]) -> list[Payload]:
         self.outputs += outputs
