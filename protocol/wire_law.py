@@ -1,7 +1,8 @@
 """What every server event must obey: OpenAI's own types, strictly, and the rules of the strictest clients.
 
-For tests and graders: `violations(payload)` is empty for a lawful event, `SessionLaw` follows a whole session. The client rules were measured against
-openai-agents-js 0.20 (zod: null is no absent key), pipecat 1.14 and openai-agents 0.24 (pydantic).
+For tests and graders: `violations(payload)` is empty for a lawful event; `SessionLaw` follows a whole session. The
+client rules were measured against openai-agents-js 0.20 (zod: null is no absent key), pipecat 1.14 and openai-agents
+0.24 (pydantic).
 """
 
 from __future__ import annotations

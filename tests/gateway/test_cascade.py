@@ -13,7 +13,7 @@ from gateway.backends.cascade import CascadeBackend
 from gateway.backends.engine_work import EngineWork
 from gateway.turns import inputs
 from gateway.turns.settings import Deadlines
-from models.engines.scripted import Hang, ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer
+from models.engines.scripted import SCRIPTED_LOGPROB, Hang, ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer
 from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, ChatToolCall, EngineError, Transcription
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
@@ -37,6 +37,7 @@ from protocol.backend_events import (
     ResponseStarted,
     SpeechStarted,
     SpeechStopped,
+    TokenLogprob,
     TokenUsage,
 )
 from protocol.commands import (
@@ -627,6 +628,17 @@ async def test_the_users_audio_stays_bounded_over_an_hour(time: FedTime, configu
         assert most <= 2 * bound_s * samples
         assert cascade.backend._audio.end == 3_600 * samples
         assert cascade.events == []
+
+
+@pytest.mark.parametrize("asked", [True, False])
+async def test_log_probabilities_are_asked_for_when_the_client_reads_them(time: FedTime, asked: bool) -> None:
+    configure = Configure(TurnDetection(), transcript_logprobs=asked)
+    async with running(time, scripted_engines(time, texts=["Hello there."]), configure) as cascade:
+        await cascade.play(voice(960), quiet(600))
+        await time.advance(200)
+        tokens = tuple(TokenLogprob(word, SCRIPTED_LOGPROB, word.encode()) for word in ("Hello", " there."))
+        assert [event.logprobs for event in cascade.of(InputTranscriptDelta)] == [tokens if asked else None]
+        assert [event.logprobs for event in cascade.of(InputTranscriptCompleted)] == [tokens if asked else None]
 
 
 async def test_cleared_audio_is_not_transcribed(time: FedTime) -> None:

@@ -62,7 +62,7 @@ def test_every_sample_gets_a_code_whose_error_is_half_a_step_at_most(audio_forma
     samples = np.arange(-32_768, 32_768)
     decoded = decoding_table(audio_format)[encoding_table(audio_format)[samples.astype(np.int16).view(np.uint16)]]
     error = np.abs(decoded.astype(int) - samples)
-    # Steps are a sixteenth of their segment and segments double: the error is a 32nd of the sample, or half a least step.
+    # A step is a sixteenth of its segment's start, so that half of it is a 32nd of the sample at most.
     assert (error <= np.maximum(8, np.abs(samples) / 32 + 4.2)).all()
 
 

@@ -14,10 +14,12 @@ import pytest
 
 from gateway.backends.interface import Capabilities
 from gateway.event_log import EventLogWriter
+from gateway.g711 import G711Codec, G711Decoder
 from gateway.outbox import Outbox, OutboxOverflow
 from gateway.session import LARGE_FRAME_BYTES
 from models.interfaces import VAD_FRAME_SAMPLES
 from protocol import wire as wire_module
+from protocol.audio_format import AudioFormat, encoded
 from protocol.backend_events import (
     BackendEvent,
     ContextRequested,
@@ -35,6 +37,8 @@ from protocol.client_events import ClientEvent, Reading, parse_client_event
 from protocol.commands import AppendAudio, ClearInput, Command, CommitInput, Configure, CreateResponse, ProvideContext
 from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.scripted_cascade import kinds, open_session, quiet, samples_in, scripted_engines, voice
+
+PCMU = {"type": "audio/pcmu"}
 
 
 @pytest.fixture
@@ -234,6 +238,75 @@ async def test_a_large_frame_keeps_its_place_before_the_frames_after_it(time: Fe
             await running.session.receive_text(frame)
         assert [type(command) for command in backend.commands[1:]] == [AppendAudio, CommitInput, AppendAudio]
         assert backend.commands[1].pcm == large  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("length", "off_loop"), [(20_000, False), (300_000, True)])
+async def test_a_long_append_of_g711_is_decoded_off_the_loop_and_keeps_its_place(
+    time: FedTime, monkeypatch: pytest.MonkeyPatch, length: int, off_loop: bool
+) -> None:
+    threads: list[threading.Thread] = []
+    feed = G711Decoder.feed
+
+    def watched(decoder: G711Decoder, audio: bytes) -> bytes:
+        threads.append(threading.current_thread())
+        return feed(decoder, audio)
+
+    monkeypatch.setattr(G711Decoder, "feed", watched)
+    backend = RecordingBackend()
+    async with open_session(time, scripted_engines(time), backend=backend) as running:
+        await running.send("session.update", session={"type": "realtime", "audio": {"input": {"format": PCMU}}})
+        for frame in (append_frame(bytes(length)), '{"type": "input_audio_buffer.commit"}', append_frame(b"abc")):
+            await running.session.receive_text(frame)
+        commands = [command for command in backend.commands if not isinstance(command, Configure)]
+        assert [type(command) for command in commands[-2:]] == [CommitInput, AppendAudio]
+        appends = [command for command in commands if isinstance(command, AppendAudio)]
+        assert sum(len(append.pcm) // 2 for append in appends) == 3 * (length + 3)
+        assert all(len(append.pcm) <= 480_000 for append in appends)
+        # Each piece passed the ear: their frames tile the input.
+        ends = [frame.until for append in appends for frame in append.frames]
+        assert ends == list(range(VAD_FRAME_SAMPLES, 3 * (length + 3) + 1, VAD_FRAME_SAMPLES))
+    assert (threads[0] is not threading.main_thread()) is off_loop
+    assert threads[1] is threading.main_thread()
+
+
+async def test_a_large_wav_of_another_format_gets_its_one_error_with_its_event_id(time: FedTime) -> None:
+    header = b"RIFF....WAVEfmt " + (16).to_bytes(4, "little") + bytes(16)
+    async with open_session(time, scripted_engines(time)) as running:
+        await running.read()
+        await running.session.receive_text(append_frame(header + bytes(LARGE_FRAME_BYTES), "evt_wav"))
+        (error,) = await running.read()
+        assert (error["type"], error["error"]["event_id"]) == ("error", "evt_wav")
+        assert "WAV header" in error["error"]["message"]
+
+
+async def test_a_spoken_turn_in_g711_keeps_the_sessions_time(time: FedTime) -> None:
+    """The same turn in µ-law and in PCM: the same events at the same milliseconds, a reply of the same length."""
+    told: list[list[Any]] = []
+    for wire in ({"type": "audio/pcm", "rate": 24_000}, PCMU):
+        async with open_session(time, scripted_engines(time)) as running:
+            audio = {"input": {"format": wire}, "output": {"format": wire}}
+            await running.send("session.update", session={"type": "realtime", "audio": audio})
+            codec, format_ = G711Codec(), AudioFormat(wire["type"])
+            # Sound begins and ends within VAD frames: on an edge the decoder's 2.75 ms would decide on the next frame.
+            sound = encoded(quiet(656) + voice(960) + quiet(624), format_, codec)
+            step = len(sound) // 112  # 20 ms
+            for at in range(0, len(sound), step):
+                await time.advance(20)
+                await running.append(sound[at : at + step])
+            await settle()
+            await time.advance(3_000)
+            await running.read()
+        times = [
+            (event["type"], event.get("audio_start_ms"), event.get("audio_end_ms"))
+            for event in running.sent
+            if event["type"].startswith("input_audio_buffer.speech")
+        ]
+        deltas = [base64.b64decode(e["delta"]) for e in running.sent if e["type"] == "response.output_audio.delta"]
+        done = next(event for event in running.sent if event["type"] == "response.done")["response"]
+        told.append([times, sum(map(len, deltas)) / format_.rate_hz / format_.bytes_per_sample, done["usage"]])
+    assert told[0] == told[1]
+    assert len(told[0][0]) == 2
+    assert told[0][1] > 1
 
 
 async def test_a_large_malformed_frame_gets_its_one_error_with_its_event_id(time: FedTime) -> None:

@@ -22,8 +22,9 @@ from protocol.backend_events import (
     RefusalKind,
     SpeechStarted,
     SpeechStopped,
+    TokenLogprob,
 )
-from protocol.commands import AppendAudio, ClearInput, CommitInput
+from protocol.commands import AppendAudio, ClearInput, CommitInput, Configure
 from protocol.errors import ProtocolError
 from protocol.input_pcm import InputPcm
 
@@ -249,3 +250,58 @@ def test_a_transcript_of_a_deleted_item_goes_nowhere(talk: Any) -> None:
     (event,) = talk.backend(InputTranscriptCompleted("u", "Hi.", 24_000))
     assert event["transcript"] == "Hi."
     assert talk.session.conversation.items == ()
+
+
+# --- log probabilities ---------------------------------------------------------------------------------------------
+
+TOKENS = (TokenLogprob("Grü", -0.5, "Grü".encode()), TokenLogprob("\ufffd", -0.25, b"\xc3"))
+SHOWN = [
+    {"token": "Grü", "logprob": -0.5, "bytes": [71, 114, 195, 188]},
+    {"token": "\ufffd", "logprob": -0.25, "bytes": [195]},
+]
+INCLUDE = ["item.input_audio_transcription.logprobs"]
+
+
+def said(talk: Any, item_id: str, logprobs: tuple[TokenLogprob, ...] | None = TOKENS) -> list[dict[str, Any]]:
+    """Return what is told of an item's transcript."""
+    talk.backend(InputCommitted(item_id, 0, 24_000))
+    delta, completed = talk.backend(
+        InputTranscriptDelta(item_id, "Hi.", logprobs), InputTranscriptCompleted(item_id, "Hi.", 24_000, logprobs)
+    )
+    return [delta, completed]
+
+
+def test_log_probabilities_are_told_when_asked_for(talk: Any) -> None:
+    transcribed(talk, "gpt-4o-transcribe")
+    talk.update(include=INCLUDE)
+    assert talk.commands(Configure)[-1].transcript_logprobs
+    assert [event["logprobs"] for event in said(talk, "u")] == [SHOWN, SHOWN]
+    assert [event["logprobs"] for event in said(talk, "silence", ())] == [[], []]
+
+
+def test_log_probabilities_that_the_recogniser_does_not_know_are_left_out(talk: Any) -> None:
+    transcribed(talk, "gpt-4o-transcribe")
+    talk.update(include=INCLUDE)
+    assert not any("logprobs" in event for event in said(talk, "u", None))
+
+
+@pytest.mark.parametrize("include", [None, []])
+def test_nobody_is_told_log_probabilities_unasked(talk: Any, include: list[str] | None) -> None:
+    transcribed(talk, "gpt-4o-transcribe")
+    talk.update(include=include)
+    assert not talk.commands(Configure)[-1].transcript_logprobs
+    assert not any("logprobs" in event for event in said(talk, "u"))
+
+
+def test_without_transcripts_nothing_is_asked_of_the_recogniser_for_their_sake(talk: Any) -> None:
+    talk.update(include=INCLUDE)
+    assert not talk.commands(Configure)[-1].transcript_logprobs
+
+
+def test_whether_log_probabilities_are_told_is_settled_with_an_items_first_event(talk: Any) -> None:
+    transcribed(talk, "gpt-4o-transcribe")
+    talk.backend(InputCommitted("u", 0, 24_000), InputTranscriptDelta("u", "H", TOKENS))
+    talk.update(include=INCLUDE)
+    (completed,) = talk.backend(InputTranscriptCompleted("u", "Hi.", 24_000, TOKENS))
+    assert "logprobs" not in completed
+    assert said(talk, "next")[1]["logprobs"] == SHOWN

@@ -9,7 +9,7 @@ import pytest
 from gateway.turns.actions import TranscribePartial
 from gateway.turns.inputs import PartialTranscript, Transcript, TranscriptFailed
 from gateway.turns.settings import PARTIAL_LONGEST, VAD_FRAME, TurnSettings
-from gateway.turns.stable_transcript import StableTranscript
+from gateway.turns.stable_transcript import StableTranscript, tokens_of
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
     EngineFault,
@@ -18,6 +18,7 @@ from protocol.backend_events import (
     InputTranscriptDelta,
     InputTranscriptFailed,
     SpeechStarted,
+    TokenLogprob,
 )
 from tests.simulation.conversation import SILENCE, SPEECH, Conversation, by_hand, server_vad
 
@@ -233,6 +234,63 @@ def test_words_told_before_the_vad_is_turned_off_stay_without_an_end() -> None:
     conversation.frames(*[SPEECH] * 10)
     conversation.configure(by_hand(live_transcript=True))
     assert conversation.feed(PartialTranscript("item_1", "good morning")) == []
+
+
+# --- log probabilities ----------------------------------------------------------------------------------------------
+
+
+def tokens(*texts: str) -> tuple[TokenLogprob, ...]:
+    return tuple(TokenLogprob(text, -0.5, text.encode()) for text in texts)
+
+
+WORDS = tokens("Good", " morn", "ing", " to", " you")
+
+
+@pytest.mark.parametrize(
+    ("delta", "said"),
+    [
+        ("Good morning to you", WORDS),
+        (" to you", WORDS[3:]),
+        (" you", WORDS[4:]),
+        ("ning to you", None),
+        ("well, Good morning to you", None),
+        (" to me", None),
+        ("", None),
+    ],
+)
+def test_a_delta_has_the_last_tokens_if_they_say_it_and_nothing_else(
+    delta: str, said: tuple[TokenLogprob, ...] | None
+) -> None:
+    assert tokens_of(delta, WORDS) == said
+    assert tokens_of(delta, None) is None
+    assert tokens_of(delta, ()) is None
+
+
+def test_half_a_character_in_each_of_two_tokens_is_one_in_the_delta() -> None:
+    halves = (TokenLogprob("\ufffd", -0.1, b"\xc3"), TokenLogprob("\ufffd", -0.2, b"\xbc"))
+    assert tokens_of("ü", halves) == halves
+
+
+def test_a_transcript_that_comes_at_once_has_all_tokens_in_its_delta_and_at_its_end() -> None:
+    conversation = Conversation(engines=False)
+    conversation.frames(*[SPEECH] * 30, *[SILENCE] * 20)
+    assert conversation.feed(Transcript("item_1", "Good morning to you", WORDS))[:2] == [
+        InputTranscriptDelta("item_1", "Good morning to you", WORDS),
+        InputTranscriptCompleted("item_1", "Good morning to you", 30 * VAD_FRAME + 12_000, WORDS),
+    ]
+
+
+def test_what_was_told_before_the_end_has_no_tokens_what_is_left_has_its_own() -> None:
+    conversation = Conversation(LIVE, engines=False)
+    conversation.frames(*[SPEECH] * 6)
+    for look in ("good morning", "good morning to", "good morning to"):
+        conversation.feed(PartialTranscript("item_1", look))
+        conversation.frames(*[SPEECH] * 3)
+    assert conversation.only(InputTranscriptDelta) == InputTranscriptDelta("item_1", "good morning")
+    conversation.frames(*[SILENCE] * 20)
+    last, completed = conversation.feed(Transcript("item_1", "Good morning to you", WORDS))[:2]
+    assert last == InputTranscriptDelta("item_1", " to you", WORDS[3:])
+    assert completed.logprobs == WORDS  # type: ignore[union-attr]
 
 
 # --- exactly one end ------------------------------------------------------------------------------------------------
