@@ -5,6 +5,10 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import pytest
+
+from gateway.g711 import G711Codec
+from protocol.audio_format import AudioFormat
 from protocol.backend_events import EngineFault, InputTranscriptCompleted, InputTranscriptDelta, InputTranscriptFailed
 from protocol.commands import RecogniseItem
 from protocol.item_audio import LONGEST_PENDING_S
@@ -75,3 +79,15 @@ def test_an_item_that_was_deleted_meanwhile_gets_no_words(talk: Any) -> None:
     talk.send("conversation.item.delete", item_id="u1")
     talk.backend(InputTranscriptCompleted("u1", "Hi.", 2_560))
     assert talk.session.conversation.items == ()
+
+
+@pytest.mark.parametrize("wire", ["audio/pcmu", "audio/pcma"])
+def test_it_is_in_the_sessions_input_format(talk: Any, wire: str) -> None:
+    talk.update(audio={"input": {"format": {"type": wire}}})
+    talk.append(PCM[:1_000])  # what is streamed and what is in an item know nothing of each other
+    talk.send("conversation.item.create", item={**spoken(), "id": "u1"})
+    talk.send("response.create", response={"input": [spoken()]})
+    samples = G711Codec().decoder(AudioFormat(wire)).feed(PCM)
+    assert [command.pcm for command in talk.commands(RecogniseItem)] == [samples, samples]
+    error = talk.refused("conversation.item.create", item=spoken(b"RIFF\0\0\0\0WAVE"))
+    assert "G.711" in error["message"]
