@@ -15,8 +15,8 @@ LONGEST_PENDING_S = 300
 """Audio of items that may wait for its transcript in one session, in seconds (chosen: as much as one turn may hold)."""
 
 
-DecodeAudio = Callable[[bytes], bytes]
-"""Makes a recording the session's PCM16. Raises ProtocolError for a WAV of another format than the session's."""
+DecodeAudio = Callable[[bytes, str], bytes]
+"""Makes a recording, found at the path given, the session's PCM16. Raises ProtocolError for what it will not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def given_audio(item: Item, raw: dict[str, Any], path: str, decode: DecodeAudio)
         if not isinstance(part, HeardPart) or entry.get("audio") is None:
             continue
         param = f"{path}.content[{index}].audio"
-        pcm = decode(_bytes_of(entry["audio"], param))
+        pcm = decode(_bytes_of(entry["audio"], param), param)
         part.duration = samples_from_bytes(len(pcm))
         wordless = part.transcript is None
         if found is not None and found.wordless and wordless:

@@ -32,7 +32,7 @@ from protocol.errors import ProtocolError
 from protocol.ids import IdSource
 from protocol.input_events import InputEvents
 from protocol.input_pcm import InputPcm
-from protocol.item_audio import PendingAudio, given_audio
+from protocol.item_audio import LONGEST_PENDING_S, PendingAudio, given_audio
 from protocol.items import Role, item_from_wire
 from protocol.kept_audio import RecentInput
 from protocol.outputs import DiscardItemAudio, Output, ToBackend
@@ -146,10 +146,13 @@ class SessionProtocol:
             self._recent_input.append(piece)
         return [ToBackend(AppendAudio(piece)) for piece in pieces]
 
-    def _item_audio(self, audio: bytes) -> bytes:
+    def _item_audio(self, audio: bytes, param: str) -> bytes:
         """Return the session's samples of a recording inside an item, which is in the session's input format."""
+        audio_format = self.settings.input_format
+        if audio_format.samples_in(len(audio)) > samples_from_s(LONGEST_PENDING_S):  # too long to decode in vain
+            raise errors.too_much_item_audio(param, LONGEST_PENDING_S)
         recording = InputPcm(self._g711)
-        recording.switch(self.settings.input_format)
+        recording.switch(audio_format)
         return recording.append(audio)
 
     def _on_the_wire(self, pcm: bytes, role: Role) -> bytes:

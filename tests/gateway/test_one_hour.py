@@ -17,6 +17,7 @@ from starlette.websockets import WebSocket
 from gateway.backends.cascade import CascadeBackend
 from gateway.endpoints.socket_session import SocketSession
 from gateway.event_log import EventLog
+from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
 from gateway.session import Session
 from protocol.audio_time import bytes_from_samples, s_from_samples, samples_from_ms
@@ -87,6 +88,7 @@ async def test_its_ids_are_unique_its_memory_flat_and_its_end_exact(monkeypatch:
                 model="cascade",
                 expires_at_s=LIMIT_S,
                 defaults=SessionDefaults(),
+                g711=G711Codec(),
             ),
             backend=CascadeBackend(engines, new_id=random_id, now=time.now),
             hearing=Hearing(engines.vad),

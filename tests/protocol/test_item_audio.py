@@ -91,3 +91,11 @@ def test_it_is_in_the_sessions_input_format(talk: Any, wire: str) -> None:
     assert [command.pcm for command in talk.commands(RecogniseItem)] == [samples, samples]
     error = talk.refused("conversation.item.create", item=spoken(b"RIFF\0\0\0\0WAVE"))
     assert "G.711" in error["message"]
+
+
+def test_a_recording_too_long_to_be_recognised_is_refused_before_it_is_decoded(talk: Any) -> None:
+    talk.update(audio={"input": {"format": {"type": "audio/pcmu"}}})
+    error = talk.refused("conversation.item.create", item=spoken(bytes(8_000 * LONGEST_PENDING_S + 1)))
+    assert error["param"] == "item.content[0].audio"
+    talk.send("conversation.item.create", item={**spoken(bytes(8_000 * LONGEST_PENDING_S)), "id": "u1"})
+    assert len(talk.commands(RecogniseItem)[0].pcm) == 48_000 * LONGEST_PENDING_S
