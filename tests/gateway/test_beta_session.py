@@ -104,5 +104,5 @@ async def test_the_event_log_holds_what_the_client_was_sent(time: FedTime, tmp_p
     sent = [record["event"] for record in records if record["direction"] == "server"]
     assert [event["type"] for event in sent] == kinds(running.sent)
     audio = [event["delta"] for event in sent if event["type"] == "response.audio.delta"]
-    assert sum(delta["samples"] for delta in audio) == samples_in(running.sent) > 0
+    assert sum(delta["bytes"] for delta in audio) == 2 * samples_in(running.sent) > 0
     assert "Blueberry" not in text
