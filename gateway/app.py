@@ -13,13 +13,19 @@ from typing import cast
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, WebSocketRoute
 
 from gateway.backends.cascade import CascadeBackend
-from gateway.endpoints.errors import http_error, server_error, unknown_socket, upgrade_required
+from gateway.endpoints.client_secrets import ClientSecretsEndpoint
+from gateway.endpoints.ephemeral_keys import EphemeralKeys, signing_key
+from gateway.endpoints.errors import http_error, server_error, unknown_socket
 from gateway.endpoints.guard import Guard
 from gateway.endpoints.health import HealthEndpoints
-from gateway.endpoints.realtime import CASCADE, RealtimeEndpoint, SessionFactory, SessionRequest
+from gateway.endpoints.keys import Keys
+from gateway.endpoints.model_list import ModelsEndpoint
+from gateway.endpoints.paths import realtime_routes
+from gateway.endpoints.realtime import CASCADE, DEFAULT_MODEL, RealtimeEndpoint, SessionFactory, SessionRequest
 from gateway.endpoints.socket_session import RealtimeSession
 from gateway.event_log import EventLog, EventLogWriter
 from gateway.g711 import G711Codec
@@ -38,10 +44,7 @@ from protocol.wire import Dialect
 
 logger = logging.getLogger(__name__)
 
-REALTIME_PATH = "/v1/realtime"
-
-DEFAULT_MODEL = "gpt-realtime"
-"""What a session calls its model when the URL named none."""
+CORS_METHODS = ("GET", "POST")
 
 CLOSE_ENGINES_DEADLINE_S = 0.7
 """How long engines may take to close at a shutdown: what uvicorn's grace leaves of the promised 3 s."""
@@ -62,23 +65,30 @@ def create_app(
     """
     service = Service(settings.max_sessions, (CASCADE,))
     composition = _Composition(settings, service, engines, load or load_engines)
+    ephemeral = EphemeralKeys(signing_key(settings.signing_secret, settings.api_key))
+    keys = Keys(settings.api_key, ephemeral)
     realtime = RealtimeEndpoint(
-        service,
-        open_session or composition.open_session,
-        api_key=settings.api_key,
-        session_limit_s=settings.session_limit_s,
+        service, open_session or composition.open_session, keys=keys, session_limit_s=settings.session_limit_s
     )
+    client_secrets = ClientSecretsEndpoint(keys, ephemeral, session_defaults(settings, Dialect.GA))
     health = HealthEndpoints(service)
     app = Starlette(
         routes=[
-            WebSocketRoute(REALTIME_PATH, realtime.serve),
-            Route(REALTIME_PATH, upgrade_required),
+            *realtime_routes(realtime, client_secrets, ModelsEndpoint(keys)),
             Route("/health", health.health),
             Route("/health/lag", health.lag),
             WebSocketRoute("/{path:path}", unknown_socket),
         ],
         middleware=[
-            Middleware(Guard, bound=settings.host, allow_host=settings.allow_host, allow_origin=settings.allow_origin)
+            Middleware(Guard, bound=settings.host, allow_host=settings.allow_host, allow_origin=settings.allow_origin),
+            # Inside the guard, which has refused every origin that may not read the answers.
+            Middleware(
+                CORSMiddleware,
+                allow_origin_regex=".*",
+                allow_methods=CORS_METHODS,
+                allow_headers=["*"],
+                allow_private_network=True,
+            ),
         ],
         exception_handlers={HTTPException: http_error, Exception: server_error},
         lifespan=composition.lifespan,
@@ -149,11 +159,7 @@ class _Composition:
         session_id = random_id("sess")
         now = session_clock()
         dialect = Dialect.BETA if request.beta else Dialect.GA
-        defaults = SessionDefaults(voice=settings.voice, context_tokens=settings.foreground_context_tokens)
-        if dialect is Dialect.BETA and settings.voice == SessionDefaults().voice:
-            defaults = replace(defaults, voice=BETA_DEFAULT_VOICE)
-        if settings.instructions:
-            defaults = replace(defaults, instructions=settings.instructions)
+        defaults = session_defaults(settings, dialect)
         if request.kind == "transcription" and request.model:
             defaults = replace(defaults, transcription_model=request.model)
         return Session(
@@ -162,10 +168,11 @@ class _Composition:
                 ids=random_id,
                 session_id=session_id,
                 model=request.model or DEFAULT_MODEL,
-                expires_at_s=int(time.time() + settings.session_limit_s),
+                expires_at_s=request.expires_at_s,
                 defaults=defaults,
                 kind=request.kind,
                 g711=G711Codec(),
+                initial=request.session,
             ),
             backend=CascadeBackend(
                 engines,
@@ -185,6 +192,15 @@ class _Composition:
             log=self._event_logs.open(session_id) if self._event_logs is not None else EventLog.off(),
             dialect=dialect,
         )
+
+
+def session_defaults(settings: Settings, dialect: Dialect) -> SessionDefaults:
+    """Return what sessions begin with."""
+    voice = settings.voice
+    if dialect is Dialect.BETA and voice == SessionDefaults().voice:
+        voice = BETA_DEFAULT_VOICE
+    defaults = SessionDefaults(voice=voice, context_tokens=settings.foreground_context_tokens)
+    return replace(defaults, instructions=settings.instructions) if settings.instructions else defaults
 
 
 def session_clock() -> Callable[[], Samples]:

@@ -19,7 +19,7 @@ from gateway.outbox import Outbox
 from protocol.audio_time import Samples
 from protocol.client_events import AppendInput
 from protocol.commands import AppendAudio
-from protocol.errors import ProtocolError, session_expired
+from protocol.errors import ProtocolError
 from protocol.ids import random_id
 from protocol.outputs import DiscardAudio, DiscardItemAudio, Output, ServerEvent, ToBackend
 from protocol.session import SessionProtocol
@@ -101,9 +101,9 @@ class Session:
             return self._protocol.refuse(error)
         return self._protocol.hear(pcm)
 
-    def expire(self) -> None:
+    def expire(self, error: ProtocolError) -> None:
         """Tell the client that its session has reached its longest duration."""
-        for output in self._protocol.refuse(session_expired()):
+        for output in self._protocol.refuse(error):
             self._carry(output)
 
     async def _perform(self, outputs: list[Output]) -> None:

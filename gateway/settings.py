@@ -55,6 +55,11 @@ class Settings:
     host: tuple[str, ...] = _setting(("127.0.0.1", "::1"), "addresses to listen on")
     port: int = _setting(8765, "port to listen on; 0: any free one", at_least=0, at_most=65_535)
     api_key: str = _setting("", "key that clients must send; empty: any key or none is accepted", secret=True)
+    signing_secret: str = _setting(
+        "",
+        "secret that signs ephemeral keys, the same on all replicas; empty: derived from api_key, without that random",
+        secret=True,
+    )
     allow_origin: tuple[str, ...] = _setting((), "browser origins that may connect, besides loopback; * allows all")
     allow_host: tuple[str, ...] = _setting((), "names in the Host header, besides loopback and bound addresses")
     ssl_certfile: Path | None = _setting(None, "certificate chain (PEM); with it the gateway serves wss and https")

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from openai.types.realtime import (
     ConversationItemCreateEvent,
@@ -176,7 +176,7 @@ def parse_client_event(frame: str | bytes, reading: Reading = as_ga) -> ClientEv
     """Return the client event in `frame`. Raises ProtocolError, with the event's own id where it can be read."""
     if isinstance(frame, bytes):
         raise errors.not_text()
-    raw = _loaded(frame)
+    raw = json_object(frame)
     event_id = raw.get("event_id")
     readable = isinstance(event_id, str) and len(event_id) <= MAX_EVENT_ID
     try:
@@ -186,7 +186,15 @@ def parse_client_event(frame: str | bytes, reading: Reading = as_ga) -> ClientEv
         raise
 
 
-def _loaded(frame: str) -> dict[str, Any]:
+def checked_session(session: object) -> dict[str, Any]:
+    """Return `session` if a session.update could carry it. Raises ProtocolError as for that event."""
+    raw = {"type": "session.update", "session": session}
+    _parsed(raw, CLIENT_RULES, size=0)
+    return cast(dict[str, Any], raw["session"])
+
+
+def json_object(frame: str) -> dict[str, Any]:
+    """Return the JSON object that is written in `frame`. Raises ProtocolError."""
     try:
         raw = _DECODER.decode(frame)
         if "\\u" in frame and _SURROGATE.search(frame):

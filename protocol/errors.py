@@ -353,7 +353,8 @@ def context_too_long(tokens: int, limit_tokens: int) -> EngineFault:
 
 def session_expired(limit_min: int = 60) -> ProtocolError:
     """Return the error that precedes the close of a session at its longest duration (protocol: close code 1001)."""
-    return ProtocolError("session_expired", f"Your session hit the maximum duration of {limit_min} minutes.")
+    minutes = f"{limit_min} minutes" if limit_min > 1 else "1 minute"
+    return ProtocolError("session_expired", f"Your session hit the maximum duration of {minutes}.")
 
 
 def _input_too_short(refusal: CommandRefused, _active: str | None) -> ProtocolError:

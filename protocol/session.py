@@ -6,6 +6,7 @@ The shell performs the outputs of each call in their order, and calls in the ord
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, assert_never
 
 from protocol import backend_events as backend
@@ -60,14 +61,16 @@ class SessionProtocol:
         defaults: SessionDefaults,
         g711: G711,
         kind: SessionKind = "realtime",
+        initial: Mapping[str, Any] | None = None,
     ) -> None:
+        """Begin with `defaults`, and `initial` (the `session` of an update, checked by itself) merged over them."""
         self._ids = ids
         self._identity: dict[str, Any] = {"session_id": session_id, "model": model, "expires_at_s": expires_at_s}
         self._events = ServerEvents(ids)
         self._g711 = g711
         self._pcm = InputPcm(g711)
         self._recent_input = RecentInput()
-        self.settings = SessionSettings.initial(defaults, kind)
+        self.settings = SessionSettings.initial(defaults, kind).merged(initial or {})
         self.conversation = Conversation(ids("conv"))
         self._input = InputEvents(self._events, self.conversation, self._recent_input)
         self._asked_for: dict[str, tuple[ResponseParameters, str | None]] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -27,21 +27,30 @@ class Refusal:
     message: str
     type: str = "invalid_request_error"
     code: str | None = None
+    param: str | None = None
 
     def body(self) -> dict[str, Any]:
         """Return OpenAI's JSON error body."""
-        return {"error": {"message": self.message, "type": self.type, "param": None, "code": self.code}}
+        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
 
 
-def key_refusal(required: str, *, authorization: str, api_key: str, subprotocols: Iterable[str]) -> Refusal | None:
+def offered_keys(*, authorization: str, api_key: str, subprotocols: Iterable[str]) -> list[str]:
+    """Return every key that a client sent: as subprotocol, in `Authorization: Bearer` or `api-key` ("" if not sent)."""
+    keys = [entry.removeprefix(KEY_SUBPROTOCOL) for entry in subprotocols if entry.startswith(KEY_SUBPROTOCOL)]
+    scheme, _, credentials = authorization.strip().partition(" ")
+    if scheme.lower() == "bearer":
+        keys.append(credentials.strip())
+    keys.append(api_key.strip())
+    return [key for key in keys if key]
+
+
+def key_refusal(required: str, offered: Sequence[str]) -> Refusal | None:
     """Return None if the client may come in, or a 401.
 
-    `required` "": any key or none. `authorization` and `api_key` are headers, "" if not sent. Every key that was sent
-    is compared whole and in constant time.
+    `required` "": any key or none. Every key that was sent is compared whole and in constant time.
     """
     if not required:
         return None
-    offered = _offered_keys(authorization, api_key, subprotocols)
     if not offered:
         return Refusal(
             401, "You didn't provide an API key. Send it as `Authorization: Bearer YOUR_KEY`.", code="invalid_api_key"
@@ -49,15 +58,6 @@ def key_refusal(required: str, *, authorization: str, api_key: str, subprotocols
     if any(_same_secret(key, required) for key in offered):
         return None
     return Refusal(401, "Incorrect API key provided.", code="invalid_api_key")
-
-
-def _offered_keys(authorization: str, api_key: str, subprotocols: Iterable[str]) -> list[str]:
-    keys = [entry.removeprefix(KEY_SUBPROTOCOL) for entry in subprotocols if entry.startswith(KEY_SUBPROTOCOL)]
-    scheme, _, credentials = authorization.strip().partition(" ")
-    if scheme.lower() == "bearer":
-        keys.append(credentials.strip())
-    keys.append(api_key.strip())
-    return [key for key in keys if key]
 
 
 def _same_secret(offered: str, required: str) -> bool:

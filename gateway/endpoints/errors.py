@@ -9,8 +9,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket
 
-from gateway.endpoints.access import Refusal
+from gateway.endpoints.access import Refusal, subprotocol_choice
 from protocol.ids import random_id
+
+KEY_REFUSED_CODE = 3000
+"""Close code for a bad key ("unauthorized" in IANA's registry)."""
 
 
 def error_response(refusal: Refusal) -> JSONResponse:
@@ -25,6 +28,16 @@ def error_frame(code: str, message: str, error_type: str = "invalid_request_erro
     """Return an `error` event that no client event caused, as a text frame."""
     error = {"type": error_type, "code": code, "message": message, "param": None, "event_id": None}
     return json.dumps({"type": "error", "event_id": random_id("event"), "error": error})
+
+
+async def refuse_in_words(websocket: WebSocket, refusal: Refusal) -> None:
+    """Accept an upgrade, say why in an `error` event and close with 3000, as OpenAI does.
+
+    For clients that cannot read the answer to a refused upgrade: no script in a page can.
+    """
+    await websocket.accept(subprotocol_choice(websocket.scope["subprotocols"]))
+    await websocket.send_text(error_frame(refusal.code or "", refusal.message, refusal.type))
+    await websocket.close(KEY_REFUSED_CODE, f"{refusal.type}.{refusal.code}")
 
 
 async def deny(websocket: WebSocket, refusal: Refusal) -> None:

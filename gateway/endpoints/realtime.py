@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from gateway.endpoints.access import Refusal, key_refusal, subprotocol_choice
+from gateway.endpoints.access import KEY_SUBPROTOCOL, Refusal, subprotocol_choice
 from gateway.endpoints.dialect import dialect_of
-from gateway.endpoints.errors import deny, error_frame
+from gateway.endpoints.errors import deny, error_frame, refuse_in_words
+from gateway.endpoints.keys import Admission, Keys
+from gateway.endpoints.not_served import CALLS
 from gateway.endpoints.socket_session import RealtimeSession, SocketSession
 from gateway.service import Service, ServiceState
 from protocol.session_settings import SessionKind
@@ -19,6 +24,10 @@ from protocol.wire import Dialect
 logger = logging.getLogger(__name__)
 
 CASCADE = "cascade"
+
+DEFAULT_MODEL = "gpt-realtime"
+"""What a session calls its model when nobody named one."""
+
 NOT_SERVED_YET = {
     "duplex": "The model `duplex` is not available: this gateway has no native full-duplex model loaded.",
     "twin": "The model `twin` is not available: it compares two backends and this gateway has only one.",
@@ -30,14 +39,18 @@ NOT_SERVED_YET = {
 class SessionRequest:
     """What a client asked for in its handshake. `model` is its own word for it, `backend` ours.
 
-    In a transcription session `model` means the recogniser (LiveKit's STT plugin sends both parameters).
+    In a transcription session `model` means the recogniser (LiveKit's STT plugin sends both parameters). `session`: the
+    settings of its ephemeral key (GA shape, checked), None without. `expires_at_s`: when the session ends at the latest,
+    in seconds since the epoch.
     """
 
     backend: str
     model: str | None
     beta: bool
     query: Mapping[str, str]
-    kind: SessionKind = "realtime"
+    kind: SessionKind
+    session: Mapping[str, Any] | None
+    expires_at_s: int
 
 
 SessionFactory = Callable[[SessionRequest], RealtimeSession]
@@ -62,51 +75,80 @@ def session_kind(intent: str | None) -> SessionKind:
 class RealtimeEndpoint:
     """Serves the sockets of one app. `open_session` may be called once the service is ready."""
 
-    def __init__(self, service: Service, open_session: SessionFactory, *, api_key: str, session_limit_s: float) -> None:
+    def __init__(self, service: Service, open_session: SessionFactory, *, keys: Keys, session_limit_s: float) -> None:
         self._service = service
         self._open_session = open_session
-        self._api_key = api_key
+        self._keys = keys
         self._session_limit_s = session_limit_s
 
     async def serve(self, websocket: WebSocket) -> None:
         """Serve one client from its handshake to its end. Raises nothing but cancellation."""
         try:
             await websocket.receive()  # websocket.connect
+            admission = self._keys.admit(websocket)
+            if isinstance(admission, Refusal):
+                await (refuse_in_words if _reads_events_only(websocket) else deny)(websocket, admission)
+                return
             refusal = self._refusal(websocket)
             if refusal is not None:
                 await deny(websocket, refusal)
                 return
             with self._service.session():
                 await websocket.accept(subprotocol_choice(websocket.scope["subprotocols"]))
-                await self._serve_accepted(websocket)
+                await self._serve_accepted(websocket, admission)
         except (WebSocketDisconnect, OSError):
             # Starlette wraps the server's OSError only after the accept; both say that the client is gone.
             logger.debug("a client left during its handshake")
 
     def _refusal(self, websocket: WebSocket) -> Refusal | None:
-        refusal = key_refusal(
-            self._api_key,
-            authorization=websocket.headers.get("authorization", ""),
-            api_key=websocket.headers.get("api-key", ""),
-            subprotocols=websocket.scope["subprotocols"],
-        )
-        if refusal is not None:
-            return refusal
+        if "call_id" in websocket.query_params:
+            return CALLS
         if self._service.state is not ServiceState.READY:
             return Refusal(503, "The gateway's engines are not loaded yet: try again.", "server_error", "not_ready")
         if self._service.full:
             return Refusal(503, "All sessions are taken: try again later.", "server_error", "sessions_exhausted")
         return None
 
-    async def _serve_accepted(self, websocket: WebSocket) -> None:
-        model = websocket.query_params.get("model")
-        kind = session_kind(websocket.query_params.get("intent"))
+    async def _serve_accepted(self, websocket: WebSocket, admission: Admission) -> None:
+        configured = admission.session or {}
+        model = _model(websocket.query_params, configured)
+        kind: SessionKind = configured.get("type") or session_kind(websocket.query_params.get("intent"))
         try:
             backend = CASCADE if kind == "transcription" else choose_backend(model)
         except ModelNotFound as error:
             await websocket.send_text(error_frame("model_not_found", str(error)))
             await websocket.close(4000, "invalid_request_error.model_not_found")
             return
-        dialect = dialect_of(websocket.headers, websocket.scope["subprotocols"], websocket.query_params)
-        request = SessionRequest(backend, model, dialect is Dialect.BETA, dict(websocket.query_params), kind)
-        await SocketSession(websocket, lambda: self._open_session(request), self._session_limit_s).run()
+        request = SessionRequest(
+            backend,
+            model,
+            _is_beta(websocket),
+            dict(websocket.query_params),
+            kind,
+            admission.session,
+            # Upwards: the client gets its whole time, and the close comes in the second that it was told.
+            math.ceil(time.time() + self._session_limit_s),
+        )
+        limit_min = max(1, round(self._session_limit_s / 60))
+        await SocketSession(websocket, lambda: self._open_session(request), request.expires_at_s, limit_min).run()
+
+
+def _model(query: Mapping[str, str], session: Mapping[str, Any]) -> str | None:
+    """Return the client's word for the model: the URL's (Azure: its deployment's name), else its ephemeral key's."""
+    return query.get("model") or query.get("deployment") or session.get("model")
+
+
+def _is_beta(websocket: WebSocket) -> bool:
+    return dialect_of(websocket.headers, websocket.scope["subprotocols"], websocket.query_params) is Dialect.BETA
+
+
+def _reads_events_only(websocket: WebSocket) -> bool:
+    """Say whether the client learns of a bad key by an event only, and not by the answer to its upgrade.
+
+    Pages send an Origin and their key as a subprotocol; beta clients expect what OpenAI does.
+    """
+    offered = websocket.scope["subprotocols"]
+    if any(entry.startswith(KEY_SUBPROTOCOL) for entry in offered) or _is_beta(websocket):
+        return True
+    by_header = "authorization" in websocket.headers or "api-key" in websocket.headers
+    return not by_header and (bool(offered) or "origin" in websocket.headers)

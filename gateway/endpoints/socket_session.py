@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
@@ -12,6 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from gateway.endpoints.errors import error_frame
 from gateway.outbox import Outbox, OutboxClosed, OutboxOverflow
+from protocol.errors import ProtocolError, session_expired
 
 logger = logging.getLogger(__name__)
 
@@ -20,9 +22,6 @@ FLUSH_DEADLINE_S = 5.0
 
 CLOSE_DEADLINE_S = 5.0
 """How long the last words may wait for a client that doesn't read (chosen)."""
-
-EXPIRED_REASON = "Your session hit the maximum duration of 60 minutes."
-"""OpenAI's words, observed in the field; kept whatever the limit is set to, as clients match on them."""
 
 
 class RealtimeSession(Protocol):
@@ -50,7 +49,7 @@ class RealtimeSession(Protocol):
         """Take a binary frame, which no client event is."""
         ...
 
-    def expire(self) -> None:
+    def expire(self, error: ProtocolError) -> None:
         """Put the `session_expired` error into the outbox."""
         ...
 
@@ -79,10 +78,14 @@ class _Ended(Exception):
 class SocketSession:
     """Carries frames between an accepted WebSocket and a session."""
 
-    def __init__(self, websocket: WebSocket, open_session: Callable[[], RealtimeSession], limit_s: float) -> None:
+    def __init__(
+        self, websocket: WebSocket, open_session: Callable[[], RealtimeSession], expires_at_s: int, limit_min: int
+    ) -> None:
+        """Take an end in seconds since the epoch, and the longest duration as the client is told of it."""
         self._websocket = websocket
         self._open_session = open_session
-        self._limit_s = limit_s
+        self._expires_at_s = expires_at_s
+        self._limit_min = limit_min
         self._closing: Ending | None = None
 
     async def run(self) -> None:
@@ -129,9 +132,10 @@ class SocketSession:
             raise _Ended(self._closing or Ending(1000)) from None
 
     async def _expire(self, session: RealtimeSession) -> None:
-        await asyncio.sleep(self._limit_s)
-        session.expire()
-        await self._finish(session.outbox, Ending(1001, EXPIRED_REASON))
+        await asyncio.sleep(self._expires_at_s - time.time())
+        error = session_expired(self._limit_min)
+        session.expire(error)
+        await self._finish(session.outbox, Ending(1001, error.message))
 
     async def _finish(self, outbox: Outbox, ending: Ending) -> NoReturn:
         """End with `ending` once the writer has sent all; it ends the group first unless the client is stuck."""

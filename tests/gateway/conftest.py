@@ -18,6 +18,7 @@ from gateway.service import Service
 from gateway.serving import open_sockets, server_config
 from gateway.settings import Settings
 from models.interfaces import EngineInfo, Engines
+from protocol.errors import ProtocolError
 
 
 class ScriptedSession:
@@ -70,8 +71,8 @@ class ScriptedSession:
     async def receive_binary(self, frame: bytes) -> None:
         self.outbox.put(json.dumps({"type": "binary", "bytes": len(frame)}))
 
-    def expire(self) -> None:
-        self.outbox.put(json.dumps({"type": "error", "error": {"code": "session_expired"}}))
+    def expire(self, error: ProtocolError) -> None:
+        self.outbox.put(json.dumps({"type": "error", "error": error.to_wire()}))
 
 
 class Gateway:

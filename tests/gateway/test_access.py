@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.endpoints.access import host_refusal, key_refusal, origin_refusal, subprotocol_choice
+from gateway.endpoints.access import host_refusal, key_refusal, offered_keys, origin_refusal, subprotocol_choice
 from gateway.loopback import is_loopback
 
 
 def status(required: str, authorization: str = "", api_key: str = "", subprotocols: tuple[str, ...] = ()) -> int:
-    refusal = key_refusal(required, authorization=authorization, api_key=api_key, subprotocols=subprotocols)
+    offered = offered_keys(authorization=authorization, api_key=api_key, subprotocols=subprotocols)
+    refusal = key_refusal(required, offered)
     return 200 if refusal is None else refusal.status
 
 
@@ -51,7 +52,7 @@ def test_a_key_outside_ascii_compares_as_its_utf8_bytes() -> None:
 
 
 def test_a_refusal_never_repeats_the_key() -> None:
-    refusal = key_refusal("k-test", authorization="Bearer my-secret", api_key="", subprotocols=())
+    refusal = key_refusal("k-test", ["my-secret"])
     assert refusal is not None
     assert "my-secret" not in repr(refusal)
     assert "k-test" not in repr(refusal)

@@ -191,7 +191,7 @@ async def test_at_its_longest_duration_a_session_is_told_and_closed(serve: Serve
     async with serve(session_limit_s=0.05) as gateway, connect(gateway.url()) as client:
         await event(client)
         assert (await event(client))["error"]["code"] == "session_expired"
-        assert await closed(client) == (1001, "Your session hit the maximum duration of 60 minutes.")
+        assert await closed(client) == (1001, "Your session hit the maximum duration of 1 minute.")
     assert gateway.sessions[0].ended.is_set()
 
 

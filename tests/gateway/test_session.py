@@ -35,6 +35,7 @@ from protocol.backend_events import (
 )
 from protocol.client_events import ClientEvent, Reading, parse_client_event
 from protocol.commands import AppendAudio, ClearInput, Command, CommitInput, Configure, CreateResponse, ProvideContext
+from protocol.errors import session_expired
 from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.scripted_cascade import kinds, open_session, quiet, samples_in, scripted_engines, voice
 
@@ -125,7 +126,7 @@ async def test_the_backend_gets_its_first_settings_before_any_other_command(time
 async def test_an_expired_session_tells_its_client_and_goes_on_until_it_is_closed(time: FedTime) -> None:
     async with open_session(time, scripted_engines(time)) as running:
         await running.read()
-        running.session.expire()
+        running.session.expire(session_expired(60))
         (error,) = await running.read()
         assert (error["type"], error["error"]["code"]) == ("error", "session_expired")
         await running.user_types("Hi.")

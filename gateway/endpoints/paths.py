@@ -1,0 +1,42 @@
+"""Which path of the Realtime API is served by what, at OpenAI's addresses and at those that Azure's clients use."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+
+from gateway.endpoints.client_secrets import ClientSecretsEndpoint
+from gateway.endpoints.errors import upgrade_required
+from gateway.endpoints.model_list import ModelsEndpoint
+from gateway.endpoints.not_served import CALLS, TRANSLATIONS, not_served_routes, webrtc_not_served
+from gateway.endpoints.realtime import RealtimeEndpoint
+
+BASES = ("/v1", "/openai/v1")
+"""What OpenAI's SDKs call the base URL; the second is Azure's."""
+
+AZURE_PREVIEW_SOCKET = "/openai/realtime"
+"""Azure before GA: `?api-version=…&deployment=…`."""
+
+
+def realtime_routes(
+    realtime: RealtimeEndpoint, client_secrets: ClientSecretsEndpoint, models: ModelsEndpoint
+) -> list[BaseRoute]:
+    """Return all routes of the Realtime API."""
+    routes = _socket_routes(AZURE_PREVIEW_SOCKET, realtime)
+    for base in BASES:
+        routes += _socket_routes(f"{base}/realtime", realtime)
+        routes += [
+            Route(f"{base}/realtime/client_secrets", client_secrets.create, methods=["POST"]),
+            Route(f"{base}/models", models.list),
+            Route(f"{base}/models/{{model:path}}", models.retrieve),
+            *not_served_routes(f"{base}/realtime/calls", CALLS),
+            *not_served_routes(f"{base}/realtime/translations", TRANSLATIONS),
+        ]
+    return routes
+
+
+def _socket_routes(path: str, realtime: RealtimeEndpoint) -> list[BaseRoute]:
+    return [
+        WebSocketRoute(path, realtime.serve),
+        Route(path, webrtc_not_served, methods=["POST"]),
+        Route(path, upgrade_required),
+    ]
