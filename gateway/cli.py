@@ -58,7 +58,16 @@ def _parser() -> argparse.ArgumentParser:
 def _add_settings(command: argparse.ArgumentParser) -> None:
     for entry in table():
         default = ", ".join(entry.default) if isinstance(entry.default, tuple) else entry.default
-        shown = f" (default: {default})" if default not in (None, "") else ""
+        shown = f" (default: {default})" if default not in (None, "", False) else ""
+        if entry.type is bool:
+            command.add_argument(
+                entry.flag,
+                dest=entry.name,
+                action=argparse.BooleanOptionalAction,
+                default=None,
+                help=f"{entry.help}{shown} [{entry.env}]".replace("%", "%%"),
+            )
+            continue
         command.add_argument(
             entry.flag,
             dest=entry.name,
@@ -77,12 +86,19 @@ def _serve(parsed: argparse.Namespace) -> int:
     settings = _settings(parsed)
     # Heavy imports wait until the settings are known to be right: a typo is answered at once.
     from gateway.app import create_app, service_of
-    from gateway.serving import ListenError, configure_logging, open_sockets, serve
+    from gateway.local_certificate import CertificateError, server_context
+    from gateway.serving import ListenError, configure_logging, open_sockets, open_tls, serve
+    from models.weights import default_home
 
     configure_logging(settings.log_level)
     try:
+        if settings.ssl_certfile:
+            server_context(
+                settings.ssl_certfile, settings.ssl_keyfile
+            )  # uvicorn would find faults later, in many lines
         sockets = open_sockets(settings.host, settings.port)
-    except ListenError as error:
+        tls = open_tls(settings, settings.home or default_home()) if settings.tls else None
+    except (CertificateError, ListenError) as error:
         return _fail(str(error), EXIT_FAILED)
     port = sockets[0].getsockname()[1]
     app = create_app(settings)
@@ -96,10 +112,15 @@ def _serve(parsed: argparse.Namespace) -> int:
         for info in service.engines:
             details = ", ".join(part for part in (info.source, info.licence) if part)
             _print(f"  {info.role}: {info.name}" + (f" ({details})" if details else ""))
+        if tls is not None:
+            _print(
+                f"  TLS: wss://localhost:{tls.port}/v1/realtime  (OpenAI SDK: base_url=https://localhost:{tls.port}/v1)"
+            )
+            _print(f"  TLS: trust it with NODE_EXTRA_CA_CERTS={tls.authority} (Node) or SSL_CERT_FILE={tls.authority}")
         _print(_ready_line(settings, port))
         return True
 
-    serve(app, settings, sockets, when_settled)
+    serve(app, settings, sockets, when_settled, tls)
     return _fail(service.failure, EXIT_FAILED) if service.failure else 0
 
 

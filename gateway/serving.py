@@ -10,13 +10,18 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
+from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
 
+from gateway.local_certificate import local_certificate, server_context
 from gateway.settings import Settings
 
 GRACE_S = 2
@@ -37,10 +42,10 @@ class ListenError(Exception):
     """The gateway cannot listen where it was told to. The text is one sentence for the user."""
 
 
-def open_sockets(hosts: tuple[str, ...], port: int) -> list[socket.socket]:
+def open_sockets(hosts: tuple[str, ...], port: int, flag: str = "--port") -> list[socket.socket]:
     """Return bound sockets, one per address, all on the same port (a free one for port 0).
 
-    An address of a family that this machine lacks (::1 without IPv6) is skipped if another one is left. Raises
+    `flag` is what chooses another port. An address of a family that this machine lacks (::1 without IPv6) is skipped if another one is left. Raises
     ListenError.
     """
     for attempt in range(_PORT_TRIES):
@@ -51,9 +56,30 @@ def open_sockets(hosts: tuple[str, ...], port: int) -> list[socket.socket]:
             if port != 0 or attempt == _PORT_TRIES - 1:
                 raise ListenError(
                     f"Port {taken.port} on {taken.host} is already in use: stop what listens there or choose another "
-                    "with --port."
+                    f"with {flag}."
                 ) from taken
     raise AssertionError("the last attempt returns or raises")
+
+
+@dataclass(frozen=True, slots=True)
+class TlsListener:
+    """Sockets beside the plain ones on which TLS is spoken, and the authority that clients must trust (PEM)."""
+
+    sockets: list[socket.socket]
+    context: ssl.SSLContext
+    authority: Path
+
+    @property
+    def port(self) -> int:
+        """Return the port of all its sockets."""
+        return int(self.sockets[0].getsockname()[1])
+
+
+def open_tls(settings: Settings, data_folder: Path) -> TlsListener:
+    """Return bound sockets for `--tls`, with its certificate. Raises CertificateError and ListenError."""
+    certificate = local_certificate(data_folder)
+    context = server_context(certificate.chain)
+    return TlsListener(open_sockets(settings.host, settings.tls_port, "--tls-port"), context, certificate.authority)
 
 
 class _PortTaken(Exception):
@@ -142,12 +168,40 @@ def configure_logging(level: str) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+class Server(uvicorn.Server):
+    """uvicorn's server, which by itself speaks either TLS or plain on all its sockets, with a TLS listener beside."""
+
+    def __init__(self, config: uvicorn.Config, tls: TlsListener | None = None) -> None:
+        super().__init__(config)
+        self._tls = tls
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen on all sockets. The listeners share connections, tasks and shutdown."""
+        await super().startup(sockets)
+        if self._tls is None:
+            return
+        loop = asyncio.get_running_loop()
+        for bound in self._tls.sockets:
+            listening = await loop.create_server(
+                self._protocol, sock=bound, ssl=self._tls.context, backlog=self.config.backlog
+            )
+            self.servers.append(listening)
+
+    def _protocol(self) -> asyncio.Protocol:
+        make = cast(Callable[..., asyncio.Protocol], self.config.http_protocol_class)
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+
 def serve(
-    app: Starlette, settings: Settings, sockets: list[socket.socket], when_settled: Callable[[], Awaitable[bool]]
+    app: Starlette,
+    settings: Settings,
+    sockets: list[socket.socket],
+    when_settled: Callable[[], Awaitable[bool]],
+    tls: TlsListener | None = None,
 ) -> None:
     """Serve until SIGINT, SIGTERM or until `when_settled` (run beside the server) returns False."""
     config = server_config(app, settings)
-    server = uvicorn.Server(config)
+    server = Server(config, tls)
 
     async def serve_and_tell() -> None:
         async with asyncio.TaskGroup() as group:

@@ -24,6 +24,8 @@ DOTENV_NAME = ".env"
 _ENV_PREFIX = "DUPLEX_GATEWAY_"
 _WILDCARDS = frozenset({"0.0.0.0", "::"})
 _MASK = "***"
+_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+"""Yes and no as the environment writes them."""
 
 Profile = Literal["embedded", "scripted"]
 VadChoice = Literal["profile", "silero", "scripted"]
@@ -62,7 +64,11 @@ class Settings:
     )
     allow_origin: tuple[str, ...] = _setting((), "browser origins that may connect, besides loopback; * allows all")
     allow_host: tuple[str, ...] = _setting((), "names in the Host header, besides loopback and bound addresses")
-    ssl_certfile: Path | None = _setting(None, "certificate chain (PEM); with it the gateway serves wss and https")
+    tls: bool = _setting(False, "serve wss and https, too, on tls_port, with a self-made certificate for localhost")
+    tls_port: int = _setting(8766, "port of --tls, beside the plain one; 0: any free one", at_least=0, at_most=65_535)
+    ssl_certfile: Path | None = _setting(
+        None, "certificate chain (PEM); with it the gateway serves wss and https instead of ws and http"
+    )
     ssl_keyfile: Path | None = _setting(None, "private key of the certificate (PEM)")
     max_sessions: int = _setting(64, "sessions at a time; further clients get HTTP 503", at_least=1, at_most=10_000)
     session_limit_s: float = _setting(
@@ -229,6 +235,11 @@ def _parse(entry: Entry, raw: object, source: str) -> Any:
         if raw not in entry.choices:
             raise wrong("one of " + ", ".join(entry.choices))
         return raw
+    if entry.type is bool:
+        word = raw if isinstance(raw, bool) else _WORDS.get(raw.lower()) if isinstance(raw, str) else None
+        if word is None:
+            raise wrong("true or false")
+        return word
     if entry.type in (int, float):
         return _number(entry, raw, wrong)
     if not isinstance(raw, str):
@@ -267,6 +278,10 @@ def _check_together(settings: Settings) -> None:
     for entry in table():
         if entry.name.startswith("ssl_") and (path := getattr(settings, entry.name)) and not path.is_file():
             raise SettingsError(f"The setting `{entry.name}` names no file ({path}): give the path of a PEM file.")
+    if settings.tls and settings.ssl_certfile:
+        raise SettingsError("`tls` makes a certificate of its own and `ssl_certfile` names one: give one of the two.")
+    if settings.tls and settings.tls_port == settings.port != 0:
+        raise SettingsError(f"`port` and `tls_port` are both {settings.port}: choose another --tls-port.")
     if settings.foreground_base_url:
         _check_endpoint(settings, "FOREGROUND_BASE_URL", settings.foreground_base_url)
 
@@ -281,7 +296,7 @@ def _check_endpoint(settings: Settings, name: str, url: str) -> None:
     if not parts.hostname:
         raise shape
     ours = parts.hostname in settings.host or is_loopback(parts.hostname) or parts.hostname in _WILDCARDS
-    if ours and port == settings.port:
+    if ours and (port == settings.port or (settings.tls and port == settings.tls_port)):
         raise SettingsError(
             f"{name} points at the gateway's own address (port {port}): give the address of a language model's server."
         )
