@@ -1,8 +1,8 @@
 """The self-made certificate of `--tls`: for localhost, 127.0.0.1 and ::1, kept until it is about to end.
 
-Two files in `<data folder>/tls`: `ca.pem`, which clients are told to trust, and `localhost.pem`, the certificate with its
-key. The key of the authority is thrown away as soon as it has signed this one certificate: whoever trusts `ca.pem` trusts
-nothing else. Renewing makes both anew under the same names, so that what points to the file stays right.
+Two files in `<data folder>/tls`: `ca.pem`, which clients are told to trust, and `localhost.pem`, the certificate with
+its key. The key of the authority is thrown away as soon as it has signed this one certificate: whoever trusts `ca.pem`
+trusts nothing else. Renewing makes both anew under the same names, so that what points to the file stays right.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -116,7 +115,7 @@ def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext
     except ssl.SSLError as error:
         reason = (error.reason or "not readable").replace("_", " ").lower()
         raise CertificateError(
-            f"The certificate and key in {names} cannot be used ({reason}): give a PEM chain and the key that belongs to it."
+            f"The certificate in {names} cannot be used ({reason}): give a PEM chain and the key that belongs to it."
         ) from error
     except OSError as error:
         raise CertificateError(f"The certificate in {names} cannot be read ({error.strerror}).") from error

@@ -45,8 +45,8 @@ class ListenError(Exception):
 def open_sockets(hosts: tuple[str, ...], port: int, flag: str = "--port") -> list[socket.socket]:
     """Return bound sockets, one per address, all on the same port (a free one for port 0).
 
-    `flag` is what chooses another port. An address of a family that this machine lacks (::1 without IPv6) is skipped if another one is left. Raises
-    ListenError.
+    `flag` is what chooses another port. An address of a family that this machine lacks (::1 without IPv6) is skipped if
+    another one is left. Raises ListenError.
     """
     for attempt in range(_PORT_TRIES):
         try:

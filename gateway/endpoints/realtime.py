@@ -40,8 +40,8 @@ class SessionRequest:
     """What a client asked for in its handshake. `model` is its own word for it, `backend` ours.
 
     In a transcription session `model` means the recogniser (LiveKit's STT plugin sends both parameters). `session`: the
-    settings of its ephemeral key (GA shape, checked), None without. `expires_at_s`: when the session ends at the latest,
-    in seconds since the epoch.
+    settings of its ephemeral key (GA shape, checked), None without. `expires_at_s`: the session's latest end, in
+    seconds since the epoch.
     """
 
     backend: str
