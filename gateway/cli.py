@@ -86,18 +86,13 @@ def _serve(parsed: argparse.Namespace) -> int:
     settings = _settings(parsed)
     # Heavy imports wait until the settings are known to be right: a typo is answered at once.
     from gateway.app import create_app, service_of
-    from gateway.local_certificate import CertificateError, server_context
-    from gateway.serving import ListenError, configure_logging, open_sockets, open_tls, serve
+    from gateway.local_certificate import CertificateError
+    from gateway.serving import ListenError, configure_logging, open_listeners, serve
     from models.weights import default_home
 
     configure_logging(settings.log_level)
     try:
-        if settings.ssl_certfile:
-            server_context(
-                settings.ssl_certfile, settings.ssl_keyfile
-            )  # uvicorn would find faults later, in many lines
-        sockets = open_sockets(settings.host, settings.port)
-        tls = open_tls(settings, settings.home or default_home()) if settings.tls else None
+        sockets, tls = open_listeners(settings, settings.home or default_home())
     except (CertificateError, ListenError) as error:
         return _fail(str(error), EXIT_FAILED)
     port = sockets[0].getsockname()[1]

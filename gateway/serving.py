@@ -21,7 +21,7 @@ from typing import cast
 import uvicorn
 from starlette.applications import Starlette
 
-from gateway.local_certificate import local_certificate, server_context
+from gateway.local_certificate import CertificateError, local_certificate, server_context
 from gateway.settings import Settings
 
 GRACE_S = 2
@@ -75,11 +75,27 @@ class TlsListener:
         return int(self.sockets[0].getsockname()[1])
 
 
-def open_tls(settings: Settings, data_folder: Path) -> TlsListener:
-    """Return bound sockets for `--tls`, with its certificate. Raises CertificateError and ListenError."""
-    certificate = local_certificate(data_folder)
-    context = server_context(certificate.chain)
-    return TlsListener(open_sockets(settings.host, settings.tls_port, "--tls-port"), context, certificate.authority)
+def open_listeners(settings: Settings, data_folder: Path) -> tuple[list[socket.socket], TlsListener | None]:
+    """Return the bound sockets and, with `--tls`, those beside them. Raises CertificateError and ListenError.
+
+    `data_folder` keeps the certificate. Faults in a user's own one are found here, too: uvicorn tells them late and in
+    many lines.
+    """
+    if settings.ssl_certfile is not None:
+        server_context(settings.ssl_certfile, settings.ssl_keyfile)
+    certificate = local_certificate(data_folder) if settings.tls else None
+    sockets = open_sockets(settings.host, settings.port)
+    if certificate is None:
+        return sockets, None
+    try:
+        context = server_context(certificate.chain)
+        return sockets, TlsListener(
+            open_sockets(settings.host, settings.tls_port, "--tls-port"), context, certificate.authority
+        )
+    except (CertificateError, ListenError):
+        for bound in sockets:
+            bound.close()
+        raise
 
 
 class _PortTaken(Exception):

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -104,6 +105,42 @@ def test_a_port_in_use_is_one_sentence(capsys: pytest.CaptureFixture[str], chose
         f"duplex-gateway: Port {port} on 127.0.0.1 is already in use: stop what listens there or choose another "
         "with --port.\n"
     )
+
+
+def test_the_tls_port_in_use_names_its_own_flag(capsys: pytest.CaptureFixture[str], chosen_folder: Path) -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        flags = ["--host", "127.0.0.1", "--port", "0", "--tls", "--tls-port", port, "--home", str(chosen_folder)]
+        assert cli.main(["serve", *flags]) == 1
+    assert capsys.readouterr().err.endswith("choose another with --tls-port.\n")
+
+
+def test_a_certificate_that_cannot_be_used_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], chosen_folder: Path
+) -> None:
+    for name in ("cert.pem", "key.pem"):
+        (chosen_folder / name).write_text("not a certificate")
+    assert cli.main(["serve", "--port", "0", "--ssl-certfile", "cert.pem", "--ssl-keyfile", "key.pem"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("duplex-gateway: The certificate in cert.pem and key.pem cannot be used")
+    assert error.count("\n") == 1
+
+
+def test_serve_ends_within_3_s_with_a_client_on_the_tls_port(tmp_path: Path) -> None:
+    with served(tmp_path, "--tls", "--tls-port", "0", "--home", str(tmp_path)) as (process, output, _):
+        found = re.search(r"wss://localhost:(\d+)/v1/realtime", output)
+        assert found
+        trusting = ssl.create_default_context(cafile=str(tmp_path / "tls" / "ca.pem"))
+        with connect(f"wss://localhost:{found[1]}/v1/realtime", ssl=trusting) as client:
+            assert json.loads(client.recv(timeout=5))["type"] == "session.created"
+            started_s = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=10) == 0
+            assert time.monotonic() - started_s < 3
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
 
 
 def test_a_wrong_setting_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str], chosen_folder: Path) -> None:

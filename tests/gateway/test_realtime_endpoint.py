@@ -5,6 +5,7 @@ import json
 import logging
 import socket
 import struct
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.endpoints import socket_session
 from gateway.endpoints.realtime import ModelNotFound, choose_backend
+from protocol.errors import session_expired
 from tests.gateway.conftest import Serve
 
 
@@ -256,12 +258,22 @@ async def test_a_real_session_keeps_the_clients_words_and_records_none_of_them(s
     assert "secret" not in recorded
 
 
-async def test_a_real_session_that_expires_is_told_so(serve: Serve) -> None:
-    async with serve(whole=True, profile="scripted", session_limit_s=0.05) as gateway:
+async def test_a_real_session_that_expires_is_told_so_at_the_time_that_it_was_told(serve: Serve) -> None:
+    async with serve(whole=True, profile="scripted", session_limit_s=1.0) as gateway:
+        opened_s = time.time()
         async with connect(gateway.url()) as client:
-            assert (await event(client))["type"] == "session.created"
-            assert (await event(client))["error"]["code"] == "session_expired"
-            assert (await closed(client))[0] == 1001
+            created = await event(client)
+            assert created["type"] == "session.created"
+            assert created["session"]["expires_at"] >= opened_s + 1.0  # its whole time
+            error = (await event(client))["error"]
+            assert time.time() >= created["session"]["expires_at"]
+            assert error["code"] == "session_expired"
+            assert await closed(client) == (1001, error["message"])
+
+
+def test_the_longest_duration_is_told_in_minutes_as_openai_words_it() -> None:
+    assert session_expired(60).message == "Your session hit the maximum duration of 60 minutes."
+    assert session_expired(1).message == "Your session hit the maximum duration of 1 minute."
 
 
 async def upgraded(port: int) -> socket.socket:

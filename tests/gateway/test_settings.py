@@ -128,8 +128,37 @@ def test_a_certificate_needs_its_key_and_both_their_files(tmp_path: Path) -> Non
     assert "names no file" in refused(tmp_path, {"ssl_certfile": "a.pem", "ssl_keyfile": "b.pem"})
 
 
+@pytest.mark.parametrize(("word", "meant"), [("1", True), ("True", True), ("on", True), ("no", False), ("0", False)])
+def test_yes_and_no_are_words_in_the_environment(tmp_path: Path, word: str, meant: bool) -> None:
+    assert load_settings({}, {"DUPLEX_GATEWAY_TLS": word}, tmp_path).tls is meant
+
+
+@pytest.mark.parametrize("line", ["tls = 1", "tls = 'maybe'"])
+def test_anything_else_is_neither_yes_nor_no(tmp_path: Path, line: str) -> None:
+    (tmp_path / "duplex-gateway.toml").write_text(line + "\n")
+    assert "give true or false" in refused(tmp_path)
+
+
+def test_a_flag_can_say_no_to_what_a_file_says(tmp_path: Path) -> None:
+    (tmp_path / "duplex-gateway.toml").write_text("tls = true\n")
+    assert load_settings({"tls": None}, {}, tmp_path).tls is True
+    assert load_settings({"tls": False}, {}, tmp_path).tls is False
+
+
+def test_the_self_made_certificate_stands_beside_no_other_and_on_a_port_of_its_own(tmp_path: Path) -> None:
+    pem = tmp_path / "a.pem"
+    pem.write_text("")
+    assert "one of the two" in refused(tmp_path, {"tls": True, "ssl_certfile": str(pem), "ssl_keyfile": str(pem)})
+    assert "--tls-port" in refused(tmp_path, {"tls": True, "port": "9000", "tls_port": "9000"})
+    assert load_settings({"tls": True, "port": "0", "tls_port": "0"}, {}, tmp_path).tls
+    assert load_settings({"port": "8766"}, {}, tmp_path).port == 8766
+    assert "own address" in refused(tmp_path, {"tls": True, "foreground_base_url": "https://localhost:8766/v1"})
+
+
 def test_secrets_are_masked_wherever_they_might_be_shown(tmp_path: Path) -> None:
-    shown = repr(load_settings({"api_key": "s3cret", "foreground_api_key": "s3cret"}, {}, tmp_path))
+    shown = repr(
+        load_settings({"api_key": "s3cret", "foreground_api_key": "s3cret", "signing_secret": "s3cret"}, {}, tmp_path)
+    )
     assert "s3cret" not in shown
     assert "api_key='***'" in shown
     (tmp_path / "duplex-gateway.toml").write_text("api_key = 12345678\n")
