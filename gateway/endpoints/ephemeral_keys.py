@@ -86,7 +86,8 @@ class EphemeralKeys:
     def session_of(self, key: str) -> dict[str, Any]:
         """Return the settings that a key carries. Raises KeyRefused if it is forged, expired or another process's."""
         try:
-            payload = self._serializer.loads(key.removeprefix(PREFIX))
+            # A subprotocol may hold any byte, as a surrogate; no key of ours does.
+            payload = self._serializer.loads(key.removeprefix(PREFIX).encode("ascii", "replace"))
         except BadData:
             raise KeyRefused("Incorrect API key provided: this ephemeral key was not issued here.") from None
         if self._now_s() >= payload["expires_at"]:

@@ -136,6 +136,11 @@ def test_no_invented_key_opens_anything(rest: str) -> None:
         keys_at(Clock()).session_of("ek_" + rest)
 
 
+def test_a_key_with_bytes_that_no_key_has_is_refused() -> None:
+    with pytest.raises(KeyRefused):
+        keys_at(Clock()).session_of("ek_.\udcff.x")  # as a server hands on a byte outside ASCII
+
+
 @given(cut=st.integers(1, 60))
 def test_a_key_that_was_cut_off_is_still_known_as_ours_and_refused(cut: int) -> None:
     keys = keys_at(Clock())

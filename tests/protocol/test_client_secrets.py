@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,10 +10,14 @@ from openai.types.realtime import ClientSecretCreateResponse
 
 from protocol import shapes
 from protocol.client_events import parse_client_event
-from protocol.client_secrets import client_secret_request, configured_session
+from protocol.client_secrets import NO_SESSION_YET, client_secret_request, configured_session
 from protocol.errors import ProtocolError
+from protocol.ids import CountingIds
+from protocol.outputs import ServerEvent
+from protocol.session import SessionProtocol
 from protocol.session_settings import SessionDefaults
 from protocol.shapes import Rules
+from protocol.wire_law import violations
 
 TOOL = {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}}
 RICH: dict[str, Any] = {
@@ -102,8 +107,6 @@ def test_what_is_wrong_is_named(body: dict[str, Any], code: str, param: str) -> 
     ],
 )
 def test_a_session_is_refused_as_its_update_would_be(session: dict[str, Any]) -> None:
-    import json
-
     error = refused({"session": session})
     with pytest.raises(ProtocolError) as caught:
         parse_client_event(json.dumps({"type": "session.update", "session": session}))
@@ -133,6 +136,35 @@ def test_the_answer_shows_the_whole_session_with_what_was_asked_for() -> None:
     plain = shown({"type": "realtime"})
     assert plain["audio"]["input"]["turn_detection"]["type"] == "server_vad"
     assert plain["instructions"] == SessionDefaults().instructions
+
+
+@pytest.mark.parametrize("session", [{"type": "realtime"}, RICH])
+def test_session_created_shows_what_the_answer_showed(session: dict[str, Any]) -> None:
+    protocol = SessionProtocol(
+        ids=CountingIds(),
+        session_id="sess_1",
+        model="gpt-realtime",
+        expires_at_s=NO_SESSION_YET,
+        defaults=SessionDefaults(),
+        initial=session,
+    )
+    created = protocol.open()[0]
+    assert isinstance(created, ServerEvent)
+    assert violations(created.payload) == []
+    assert created.payload["session"] == shown(session)
+
+
+def test_a_key_for_a_transcription_session_opens_no_conversation() -> None:
+    with pytest.raises(ProtocolError):
+        SessionProtocol(
+            ids=CountingIds(),
+            session_id="sess_1",
+            model="gpt-realtime",
+            expires_at_s=0,
+            defaults=SessionDefaults(),
+            kind="realtime",
+            initial=TRANSCRIPTION,
+        )
 
 
 def test_a_transcription_session_shows_its_input_and_nothing_else() -> None:
