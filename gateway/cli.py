@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from gateway.rooms import RoomsError, check_rooms, distribution_version
 from gateway.settings import Settings, SettingsError, load_settings, table
+
+if TYPE_CHECKING:
+    from gateway.serving import TlsListener
 
 EXIT_FAILED = 1
 EXIT_SETTINGS = 2
@@ -108,15 +112,18 @@ def _serve(parsed: argparse.Namespace) -> int:
             details = ", ".join(part for part in (info.source, info.licence) if part)
             _print(f"  {info.role}: {info.name}" + (f" ({details})" if details else ""))
         if tls is not None:
-            _print(
-                f"  TLS: wss://localhost:{tls.port}/v1/realtime  (OpenAI SDK: base_url=https://localhost:{tls.port}/v1)"
-            )
-            _print(f"  TLS: trust it with NODE_EXTRA_CA_CERTS={tls.authority} (Node) or SSL_CERT_FILE={tls.authority}")
+            _print_tls(tls)
         _print(_ready_line(settings, port))
         return True
 
     serve(app, settings, sockets, when_settled, tls)
     return _fail(service.failure, EXIT_FAILED) if service.failure else 0
+
+
+def _print_tls(tls: TlsListener) -> None:
+    address, trusted = f"localhost:{tls.port}/v1", shlex.quote(str(tls.authority))
+    _print(f"  TLS: wss://{address}/realtime  (OpenAI SDK: base_url=https://{address})")
+    _print(f"  TLS: trust it with NODE_EXTRA_CA_CERTS={trusted} (Node) or SSL_CERT_FILE={trusted} (Python)")
 
 
 def _ready_line(settings: Settings, port: int) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import ssl
 import subprocess
 import sys
@@ -30,7 +31,7 @@ KEY = "k-test"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
+    return tmp_path_factory.mktemp("Application Support")  # a space, as on macOS
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +51,9 @@ def tls_port(secured: GatewayProcess) -> int:
 
 @pytest.fixture(scope="module")
 def authority(secured: GatewayProcess) -> Path:
-    found = re.search(r"NODE_EXTRA_CA_CERTS=(\S+)", "\n".join(secured.output))
-    assert found
-    return Path(found[1])
+    (line,) = (line for line in secured.output if "NODE_EXTRA_CA_CERTS" in line)
+    (told,) = (word for word in shlex.split(line) if word.startswith("NODE_EXTRA_CA_CERTS="))
+    return Path(told.partition("=")[2])
 
 
 def test_the_sdk_makes_a_secret_and_opens_a_session_with_it(secured: GatewayProcess) -> None:
