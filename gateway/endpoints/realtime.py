@@ -119,6 +119,9 @@ class RealtimeEndpoint:
             await websocket.send_text(error_frame("model_not_found", str(error)))
             await websocket.close(4000, "invalid_request_error.model_not_found")
             return
+        # Upwards: the client gets its whole time, and the close comes in the second that it was told.
+        now_s = time.time()
+        expires_at_s = math.ceil(now_s + self._session_limit_s)
         request = SessionRequest(
             backend,
             model,
@@ -126,11 +129,10 @@ class RealtimeEndpoint:
             dict(websocket.query_params),
             kind,
             admission.session,
-            # Upwards: the client gets its whole time, and the close comes in the second that it was told.
-            math.ceil(time.time() + self._session_limit_s),
+            expires_at_s,
         )
         limit_min = max(1, round(self._session_limit_s / 60))
-        await SocketSession(websocket, lambda: self._open_session(request), request.expires_at_s, limit_min).run()
+        await SocketSession(websocket, lambda: self._open_session(request), expires_at_s - now_s, limit_min).run()
 
 
 def _model(query: Mapping[str, str], session: Mapping[str, Any]) -> str | None:

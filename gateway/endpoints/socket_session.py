@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
@@ -79,12 +78,12 @@ class SocketSession:
     """Carries frames between an accepted WebSocket and a session."""
 
     def __init__(
-        self, websocket: WebSocket, open_session: Callable[[], RealtimeSession], expires_at_s: int, limit_min: int
+        self, websocket: WebSocket, open_session: Callable[[], RealtimeSession], limit_s: float, limit_min: int = 60
     ) -> None:
-        """Take an end in seconds since the epoch, and the longest duration as the client is told of it."""
+        """Take the longest duration, and how many minutes the client is told that it was."""
         self._websocket = websocket
         self._open_session = open_session
-        self._expires_at_s = expires_at_s
+        self._limit_s = limit_s
         self._limit_min = limit_min
         self._closing: Ending | None = None
 
@@ -132,7 +131,7 @@ class SocketSession:
             raise _Ended(self._closing or Ending(1000)) from None
 
     async def _expire(self, session: RealtimeSession) -> None:
-        await asyncio.sleep(self._expires_at_s - time.time())
+        await asyncio.sleep(self._limit_s)
         error = session_expired(self._limit_min)
         session.expire(error)
         await self._finish(session.outbox, Ending(1001, error.message))
