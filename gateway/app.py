@@ -70,7 +70,7 @@ def create_app(
     realtime = RealtimeEndpoint(
         service, open_session or composition.open_session, keys=keys, session_limit_s=settings.session_limit_s
     )
-    client_secrets = ClientSecretsEndpoint(keys, ephemeral, session_defaults(settings, Dialect.GA))
+    client_secrets = ClientSecretsEndpoint(keys, ephemeral, lambda dialect: session_defaults(settings, dialect))
     health = HealthEndpoints(service)
     app = Starlette(
         routes=[

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from openai.types.realtime import (
     ConversationItemCreateEvent,
@@ -186,11 +186,11 @@ def parse_client_event(frame: str | bytes, reading: Reading = as_ga) -> ClientEv
         raise
 
 
-def checked_session(session: object) -> dict[str, Any]:
-    """Return `session` if a session.update could carry it. Raises ProtocolError as for that event."""
-    raw = {"type": "session.update", "session": session}
-    _parsed(raw, CLIENT_RULES, size=0)
-    return cast(dict[str, Any], raw["session"])
+def checked_session(session: object, update: str = "session.update", reading: Reading = as_ga) -> dict[str, Any]:
+    """Return `session`, in GA's shape, if an `update` could carry it. Raises ProtocolError as for that event."""
+    event = _parsed(*reading({"type": update, "session": session}), size=0)
+    assert isinstance(event, SessionUpdate)
+    return event.session
 
 
 def json_object(frame: str) -> dict[str, Any]:

@@ -1,45 +1,86 @@
-"""`POST /v1/realtime/client_secrets`: a server asks for an ephemeral key that its pages may open sessions with."""
+"""Ephemeral keys over REST: a server asks for one, its pages open sessions with it.
+
+`POST /v1/realtime/client_secrets`, and beta's `/v1/realtime/sessions` and `/v1/realtime/transcription_sessions`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from gateway.endpoints.access import Refusal
-from gateway.endpoints.ephemeral_keys import EphemeralKeys
-from gateway.endpoints.errors import error_response
-from gateway.endpoints.json_body import BodyRefused, json_body
+from gateway.endpoints.ephemeral_keys import EphemeralKey, EphemeralKeys
+from gateway.endpoints.errors import Refused, error_response
+from gateway.endpoints.json_body import json_body
 from gateway.endpoints.keys import Keys
 from gateway.endpoints.realtime import DEFAULT_MODEL, ModelNotFound, choose_backend
-from protocol.client_secrets import client_secret_request, configured_session
+from protocol.beta.session_requests import session_request, session_with_key
+from protocol.client_secrets import ClientSecretRequest, client_secret_request, configured_session
 from protocol.errors import ProtocolError
 from protocol.ids import random_id
 from protocol.session_settings import SessionDefaults
+from protocol.wire import Dialect
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A key and the whole session that it opens (GA shape)."""
+
+    key: EphemeralKey
+    session: dict[str, Any]
 
 
 class ClientSecretsEndpoint:
-    """Makes ephemeral keys. `defaults` are those that the sessions will begin with."""
+    """Makes ephemeral keys. `defaults` tells what sessions begin with in each dialect."""
 
-    def __init__(self, keys: Keys, ephemeral: EphemeralKeys, defaults: SessionDefaults) -> None:
+    def __init__(self, keys: Keys, ephemeral: EphemeralKeys, defaults: Callable[[Dialect], SessionDefaults]) -> None:
         self._keys = keys
         self._ephemeral = ephemeral
         self._defaults = defaults
 
     async def create(self, request: Request) -> JSONResponse:
         """Answer with a key, its end and the session that it opens (Realtime GA)."""
+        try:
+            made = await self._made(request, client_secret_request, Dialect.GA)
+        except Refused as error:
+            return error_response(error.refusal)
+        return JSONResponse({"value": made.key.value, "expires_at": made.key.expires_at_s, "session": made.session})
+
+    async def create_session(self, request: Request) -> JSONResponse:
+        """Answer with a beta session that has its key in it."""
+        return await self._beta(request, lambda body: session_request(body, "realtime"))
+
+    async def create_transcription_session(self, request: Request) -> JSONResponse:
+        """Answer with a beta transcription session that has its key in it."""
+        return await self._beta(request, lambda body: session_request(body, "transcription"))
+
+    async def _beta(self, request: Request, read: Callable[[dict[str, Any]], ClientSecretRequest]) -> JSONResponse:
+        try:
+            made = await self._made(request, read, Dialect.BETA)
+        except Refused as error:
+            return error_response(error.refusal)
+        return JSONResponse(session_with_key(made.session, made.key.value, made.key.expires_at_s))
+
+    async def _made(
+        self, request: Request, read: Callable[[dict[str, Any]], ClientSecretRequest], dialect: Dialect
+    ) -> _Made:
         refusal = self._keys.refuse_request(request)
         if refusal is not None:
-            return error_response(refusal)
+            raise Refused(refusal)
         try:
-            asked = client_secret_request(await json_body(request))
+            asked = read(await json_body(request))
             model = asked.session.get("model") or DEFAULT_MODEL
             choose_backend(model)
-        except BodyRefused as error:
-            return error_response(error.refusal)
         except ProtocolError as error:
-            return error_response(Refusal(400, error.message, error.type, error.code, error.param))
+            raise Refused(Refusal(400, error.message, error.type, error.code, error.param)) from None
         except ModelNotFound as error:
-            return error_response(Refusal(400, str(error), code="model_not_found", param="session.model"))
-        key = self._ephemeral.issue(asked.session, asked.lifetime_s)
-        session = configured_session(asked.session, self._defaults, session_id=random_id("sess"), model=model)
-        return JSONResponse({"value": key.value, "expires_at": key.expires_at_s, "session": session})
+            param = "session.model" if dialect is Dialect.GA else "model"
+            raise Refused(Refusal(400, str(error), code="model_not_found", param=param)) from None
+        return _Made(
+            self._ephemeral.issue(asked.session, asked.lifetime_s),
+            configured_session(asked.session, self._defaults(dialect), session_id=random_id("sess"), model=model),
+        )

@@ -16,6 +16,14 @@ KEY_REFUSED_CODE = 3000
 """Close code for a bad key ("unauthorized" in IANA's registry)."""
 
 
+class Refused(Exception):
+    """A request is answered with `refusal`."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
 def error_response(refusal: Refusal) -> JSONResponse:
     """Return `refusal` as an HTTP response."""
     headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}

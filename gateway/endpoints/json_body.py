@@ -8,6 +8,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 
 from gateway.endpoints.access import Refusal
+from gateway.endpoints.errors import Refused
 from protocol.client_events import json_object
 from protocol.errors import ProtocolError
 
@@ -20,33 +21,25 @@ BODY_DEADLINE_S = 20.0
 _NOT_JSON = "We could not parse the JSON body of your request."
 
 
-class BodyRefused(Exception):
-    """A body cannot be taken; `refusal` answers it."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
-
-
 async def json_body(request: Request) -> dict[str, Any]:
-    """Return the request's JSON object, {} if it has no body. Raises BodyRefused."""
+    """Return the request's JSON object, {} if it has no body. Raises Refused."""
     try:
         async with asyncio.timeout(BODY_DEADLINE_S):
             content = await _bounded(request)
     except TimeoutError:
-        raise BodyRefused(Refusal(408, "The body of your request took too long to arrive.")) from None
+        raise Refused(Refusal(408, "The body of your request took too long to arrive.")) from None
     except ClientDisconnect:
-        raise BodyRefused(Refusal(400, "The body of your request ended too early.")) from None
+        raise Refused(Refusal(400, "The body of your request ended too early.")) from None
     if not content.strip():
         return {}
     kind = request.headers.get("content-type", "application/json")
     if kind.partition(";")[0].strip().lower() != "application/json":
         message = f"Unsupported content type: '{kind[:80]}'. This API method only accepts 'application/json' requests."
-        raise BodyRefused(Refusal(400, message, code="unsupported_content_type"))
+        raise Refused(Refusal(400, message, code="unsupported_content_type"))
     try:
         return json_object(content.decode())
     except (UnicodeDecodeError, ProtocolError):
-        raise BodyRefused(Refusal(400, _NOT_JSON)) from None
+        raise Refused(Refusal(400, _NOT_JSON)) from None
 
 
 async def _bounded(request: Request) -> bytes:
@@ -55,5 +48,5 @@ async def _bounded(request: Request) -> bytes:
         content += chunk
         if len(content) > MAX_BODY_BYTES:
             message = f"The body of your request is too large. It may hold at most {MAX_BODY_BYTES} bytes."
-            raise BodyRefused(Refusal(413, message, code="request_too_large"))
+            raise Refused(Refusal(413, message, code="request_too_large"))
     return bytes(content)

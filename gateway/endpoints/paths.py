@@ -16,16 +16,24 @@ BASES = ("/v1", "/openai/v1")
 AZURE_PREVIEW_SOCKET = "/openai/realtime"
 """Azure before GA: `?api-version=…&deployment=…`."""
 
+AZURE_PREVIEW_SESSIONS = "/openai/realtimeapi/sessions"
+"""Where Azure's preview makes ephemeral keys: beta's sessions."""
+
 
 def realtime_routes(
     realtime: RealtimeEndpoint, client_secrets: ClientSecretsEndpoint, models: ModelsEndpoint
 ) -> list[BaseRoute]:
     """Return all routes of the Realtime API."""
     routes = _socket_routes(AZURE_PREVIEW_SOCKET, realtime)
+    routes.append(Route(AZURE_PREVIEW_SESSIONS, client_secrets.create_session, methods=["POST"]))
     for base in BASES:
         routes += _socket_routes(f"{base}/realtime", realtime)
         routes += [
             Route(f"{base}/realtime/client_secrets", client_secrets.create, methods=["POST"]),
+            Route(f"{base}/realtime/sessions", client_secrets.create_session, methods=["POST"]),
+            Route(
+                f"{base}/realtime/transcription_sessions", client_secrets.create_transcription_session, methods=["POST"]
+            ),
             Route(f"{base}/models", models.list),
             Route(f"{base}/models/{{model:path}}", models.retrieve),
             *not_served_routes(f"{base}/realtime/calls", CALLS),

@@ -14,6 +14,7 @@ from gateway.event_log import EventLogWriter
 from gateway.session import LARGE_FRAME_BYTES
 from protocol.backend_events import EndReason, EndStatus, OutputItemEnded, PlayoutCut, ResponseEnded
 from protocol.beta.wire_law import beta_violations
+from protocol.errors import session_expired
 from protocol.wire import Dialect
 from tests.gateway.fed_time import FedTime
 from tests.gateway.scripted_cascade import kinds, open_session, quiet, samples_in, scripted_engines, voice
@@ -84,7 +85,7 @@ async def test_a_first_update_parsed_off_the_loop_turns_the_session_to_beta(time
 async def test_the_end_of_a_session_s_time_is_told_alike(time: FedTime) -> None:
     async with open_session(time, scripted_engines(time), dialect=Dialect.BETA) as running:
         await running.read()
-        running.session.expire()
+        running.session.expire(session_expired(60))
         (error,) = await running.read()
         assert error["error"]["code"] == "session_expired"
 
