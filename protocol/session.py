@@ -71,6 +71,7 @@ class SessionProtocol:
         self._pcm = InputPcm(g711)
         self._recent_input = RecentInput()
         self.settings = SessionSettings.initial(defaults, kind).merged(initial or {})
+        self._pcm.switch(self.settings.input_format)
         self.conversation = Conversation(ids("conv"))
         self._input = InputEvents(self._events, self.conversation, self._recent_input)
         self._asked_for: dict[str, tuple[ResponseParameters, str | None]] = {}

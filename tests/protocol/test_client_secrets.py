@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from openai.types.realtime import ClientSecretCreateResponse
 
+from gateway.g711 import G711Codec
 from protocol import shapes
-from protocol.client_events import parse_client_event
+from protocol.client_events import AppendInput, parse_client_event
 from protocol.client_secrets import NO_SESSION_YET, client_secret_request, configured_session
+from protocol.commands import AppendAudio
 from protocol.errors import ProtocolError
 from protocol.ids import CountingIds
-from protocol.outputs import ServerEvent
+from protocol.outputs import ServerEvent, ToBackend
 from protocol.session import SessionProtocol
-from protocol.session_settings import SessionDefaults
+from protocol.session_settings import SessionDefaults, SessionKind
 from protocol.shapes import Rules
 from protocol.wire_law import violations
 
@@ -41,6 +43,10 @@ RICH: dict[str, Any] = {
     "truncation": "disabled",
     "include": ["item.input_audio_transcription.logprobs"],
     "reasoning": {"effort": "low"},
+}
+TELEPHONE: dict[str, Any] = {
+    "type": "realtime",
+    "audio": {"input": {"format": {"type": "audio/pcmu"}}, "output": {"format": {"type": "audio/pcmu"}}},
 }
 TRANSCRIPTION: dict[str, Any] = {
     "type": "transcription",
@@ -113,7 +119,7 @@ def test_a_session_is_refused_as_its_update_would_be(session: dict[str, Any]) ->
     assert error.to_wire() == caught.value.to_wire()
 
 
-@pytest.mark.parametrize("session", [{"type": "realtime"}, RICH, {"type": "transcription"}, TRANSCRIPTION])
+@pytest.mark.parametrize("session", [{"type": "realtime"}, RICH, TELEPHONE, {"type": "transcription"}, TRANSCRIPTION])
 def test_the_answer_is_of_openais_type_with_nothing_unknown_in_it(session: dict[str, Any]) -> None:
     taken = client_secret_request({"session": session}).session
     answer = {"value": "ek_1", "expires_at": 1, "session": shown(taken)}
@@ -138,17 +144,22 @@ def test_the_answer_shows_the_whole_session_with_what_was_asked_for() -> None:
     assert plain["instructions"] == SessionDefaults().instructions
 
 
-@pytest.mark.parametrize("session", [{"type": "realtime"}, RICH])
-def test_session_created_shows_what_the_answer_showed(session: dict[str, Any]) -> None:
-    protocol = SessionProtocol(
+def opened(session: dict[str, Any], kind: SessionKind = "realtime") -> SessionProtocol:
+    return SessionProtocol(
         ids=CountingIds(),
         session_id="sess_1",
         model="gpt-realtime",
         expires_at_s=NO_SESSION_YET,
         defaults=SessionDefaults(),
+        g711=G711Codec(),
+        kind=kind,
         initial=session,
     )
-    created = protocol.open()[0]
+
+
+@pytest.mark.parametrize("session", [{"type": "realtime"}, RICH, TELEPHONE])
+def test_session_created_shows_what_the_answer_showed(session: dict[str, Any]) -> None:
+    created = opened(session).open()[0]
     assert isinstance(created, ServerEvent)
     assert violations(created.payload) == []
     assert created.payload["session"] == shown(session)
@@ -156,15 +167,14 @@ def test_session_created_shows_what_the_answer_showed(session: dict[str, Any]) -
 
 def test_a_key_for_a_transcription_session_opens_no_conversation() -> None:
     with pytest.raises(ProtocolError):
-        SessionProtocol(
-            ids=CountingIds(),
-            session_id="sess_1",
-            model="gpt-realtime",
-            expires_at_s=0,
-            defaults=SessionDefaults(),
-            kind="realtime",
-            initial=TRANSCRIPTION,
-        )
+        opened(TRANSCRIPTION, kind="realtime")
+
+
+def test_the_first_audio_is_heard_in_the_format_that_the_key_carries() -> None:
+    (output,) = opened(TELEPHONE).receive(AppendInput(b"\xff" * 160))  # 20 ms of silence at 8 kHz
+    assert isinstance(output, ToBackend)
+    assert isinstance(output.command, AppendAudio)
+    assert len(output.command.pcm) == 3 * 160 * 2
 
 
 def test_a_transcription_session_shows_its_input_and_nothing_else() -> None:
