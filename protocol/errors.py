@@ -330,6 +330,85 @@ def unknown_item_reference(item_id: str, param: str) -> ProtocolError:
     return ProtocolError("item_not_found", f"The item with id '{_shown(item_id)}' does not exist.", param)
 
 
+# --- MCP -----------------------------------------------------------------------------------------------------------
+
+
+def hosted_connector(param: str) -> ProtocolError:
+    """A connector or a tunnel of OpenAI's, which exist there only. Our words, in OpenAI's pattern."""
+    return ProtocolError(
+        "invalid_value",
+        f"Invalid '{param}': connectors and tunnels are hosted by OpenAI and do not exist here. "
+        "Give the 'server_url' of a remote MCP server instead.",
+        param,
+    )
+
+
+def duplicate_server_label(label: str, param: str) -> ProtocolError:
+    """Two MCP servers of one label in the same `tools` (refused by OpenAI too; our words)."""
+    return ProtocolError(
+        "invalid_value", f"Invalid '{param}': the server label '{_shown(label)}' is used more than once.", param
+    )
+
+
+def too_many_servers(maximum: int, param: str) -> ProtocolError:
+    """More MCP servers than a session may have. Code and words follow OpenAI's pattern for arrays."""
+    return ProtocolError(
+        "array_above_max_length",
+        f"Invalid '{param}': too many MCP servers. Expected at most {maximum}.",
+        param,
+    )
+
+
+def unusable_server_url(param: str) -> ProtocolError:
+    """An MCP server's URL that is none. It is not repeated: URLs may hold keys."""
+    return ProtocolError("invalid_value", f"Invalid '{param}': expected an http or https URL.", param)
+
+
+def two_authorizations(param: str) -> ProtocolError:
+    """Both `authorization` and an Authorization header (refused by OpenAI too; our words)."""
+    return ProtocolError(
+        "invalid_value",
+        f"Invalid '{param}': give either 'authorization' or a header 'Authorization', not both.",
+        param,
+    )
+
+
+def unusable_headers(param: str) -> ProtocolError:
+    """A header that HTTP does not allow. It is not repeated: it may be a key."""
+    return ProtocolError("invalid_value", f"Invalid '{param}': names and values must be valid HTTP headers.", param)
+
+
+def tools_not_listed(label: str, reason: str) -> ProtocolError:
+    """A server's tools could not be listed. OpenAI's words, type and code of the same failure in its Responses API.
+
+    It follows `mcp_list_tools.failed`, which cannot say why. It has no `event_id`: the client's event was accepted.
+    """
+    return ProtocolError(
+        "http_error",
+        f"Error retrieving tool list from MCP server: '{_shown(label)}'. {reason}",
+        "tools",
+        error_type="external_connector_error",
+    )
+
+
+def unknown_approval_request(item_id: str) -> ProtocolError:
+    """An approval for a request that was never made. The code is ours, in OpenAI's pattern."""
+    return ProtocolError(
+        "item_create_invalid_approval_request_id",
+        f"Error adding item: the approval request with id '{_shown(item_id)}' does not exist.",
+        "item.approval_request_id",
+    )
+
+
+def approval_already_given(item_id: str) -> ProtocolError:
+    """A second answer to an approval request. The code is ours, in OpenAI's pattern."""
+    return ProtocolError(
+        "item_create_duplicate_approval_response",
+        f"Error adding item: the approval request with id '{_shown(item_id)}' has been answered already.",
+        "item.approval_request_id",
+    )
+
+
 # --- what the backend refuses --------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from protocol.audio_time import Samples
 from protocol.commands import Command
+from protocol.mcp_servers import McpServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +50,22 @@ class ToBackend:
     command: Command
 
 
-Output = ServerEvent | DiscardAudio | DiscardItemAudio | ToBackend
+@dataclass(frozen=True, slots=True)
+class ListMcpTools:
+    """List a server's tools; answered by `SessionProtocol.mcp_tools_listed`. `item_id`: the item that shows them."""
+
+    item_id: str
+    server: McpServer
+
+
+@dataclass(frozen=True, slots=True)
+class CallMcpTool:
+    """Call a server's tool; answered by `SessionProtocol.mcp_call_ended`. `item_id`: the item of the call."""
+
+    item_id: str
+    server: McpServer
+    tool: str
+    arguments: dict[str, Any]
+
+
+Output = ServerEvent | DiscardAudio | DiscardItemAudio | ToBackend | ListMcpTools | CallMcpTool
