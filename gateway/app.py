@@ -30,6 +30,7 @@ from gateway.endpoints.socket_session import RealtimeSession
 from gateway.event_log import EventLog, EventLogWriter
 from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
+from gateway.mcp.allowed_hosts import AllowedHosts
 from gateway.service import Service
 from gateway.session import Session
 from gateway.settings import Settings
@@ -189,6 +190,8 @@ class _Composition:
             ),
             hearing=Hearing(engines.vad),
             now=now,
+            mcp_hosts=AllowedHosts(settings.mcp_allow_host, bound=settings.host),
+            mcp_call_deadline_s=settings.mcp_timeout_s,
             log=self._event_logs.open(session_id) if self._event_logs is not None else EventLog.off(),
             dialect=dialect,
         )

@@ -173,7 +173,7 @@ def _redacted(value: object, key: str) -> object:
             return {"bytes": len(value)} if key == "audio" else {"samples": len(value) // BYTES_PER_SAMPLE}
         case Mapping():
             # The keys of a client's own objects (metadata, tool parameters) are text as well.
-            if key in {"metadata", "parameters", "variables"}:
+            if key in {"metadata", "parameters", "variables", "headers", "input_schema"}:
                 return {"entries": len(value)}
             return {str(name): _redacted(inner, str(name)) for name, inner in value.items()}
         case list() | tuple():

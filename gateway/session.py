@@ -14,6 +14,8 @@ from typing import assert_never
 from gateway.backends.interface import Backend
 from gateway.event_log import EventLog
 from gateway.hearing import Hearing
+from gateway.mcp.allowed_hosts import AllowedHosts
+from gateway.mcp.hub import CALL_DEADLINE_S, McpHub
 from gateway.meter import Meter
 from gateway.outbox import Outbox
 from protocol.audio_time import Samples
@@ -21,7 +23,8 @@ from protocol.client_events import AppendInput
 from protocol.commands import AppendAudio
 from protocol.errors import ProtocolError
 from protocol.ids import random_id
-from protocol.outputs import DiscardAudio, DiscardItemAudio, Output, ServerEvent, ToBackend
+from protocol.mcp_items import McpFailure, McpTool
+from protocol.outputs import CallMcpTool, DiscardAudio, DiscardItemAudio, ListMcpTools, Output, ServerEvent, ToBackend
 from protocol.session import SessionProtocol
 from protocol.wire import Dialect, Wire
 
@@ -42,7 +45,10 @@ class Session:
         now: Callable[[], Samples],
         log: EventLog,
         dialect: Dialect = Dialect.GA,
+        mcp_hosts: AllowedHosts | None = None,
+        mcp_call_deadline_s: float = CALL_DEADLINE_S,
     ) -> None:
+        """`mcp_hosts` None: MCP servers on this machine only."""
         self.session_id = session_id
         self.outbox = Outbox()
         self.meter = Meter(session_id)
@@ -52,12 +58,19 @@ class Session:
         self._hearing = hearing
         self._now = now
         self._log = log
+        self._mcp = McpHub(
+            mcp_hosts or AllowedHosts(),
+            listed=self._mcp_tools_listed,
+            called=self._mcp_call_ended,
+            call_deadline_s=mcp_call_deadline_s,
+        )
 
     async def run(self) -> None:
         """Greet the client and carry the backend's events to it until cancelled. Raises what a bug raises."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._backend.run())
+                tasks.create_task(self._mcp.run())
                 await self._perform(self._protocol.open())
                 async with aclosing(self._backend.events()) as events:
                     async for event in events:
@@ -130,8 +143,18 @@ class Session:
                 self._unsend(self.outbox.discard_item_audio(item_id))
             case ToBackend(command=command):
                 self._backend.submit(command)
+            case ListMcpTools() | CallMcpTool():
+                self._mcp.submit(output)
             case _:
                 assert_never(output)
+
+    def _mcp_tools_listed(self, item_id: str, result: tuple[McpTool, ...] | McpFailure) -> None:
+        for output in self._protocol.mcp_tools_listed(item_id, result):
+            self._carry(output)
+
+    def _mcp_call_ended(self, item_id: str, outcome: str | McpFailure) -> None:
+        for output in self._protocol.mcp_call_ended(item_id, outcome):
+            self._carry(output)
 
     def _unsend(self, dropped: dict[str, Samples]) -> None:
         for item_id, samples in dropped.items():

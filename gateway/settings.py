@@ -70,6 +70,12 @@ class Settings:
         None, "certificate chain (PEM); with it the gateway serves wss and https instead of ws and http"
     )
     ssl_keyfile: Path | None = _setting(None, "private key of the certificate (PEM)")
+    mcp_allow_host: tuple[str, ...] = _setting(
+        (), "hosts of MCP servers that clients may name, besides loopback while only loopback is served; * allows all"
+    )
+    mcp_timeout_s: float = _setting(
+        60.0, "longest time for one call of an MCP server's tool", at_least=0.1, at_most=600
+    )
     max_sessions: int = _setting(64, "sessions at a time; further clients get HTTP 503", at_least=1, at_most=10_000)
     session_limit_s: float = _setting(
         3600.0, "longest session in seconds (OpenAI: 60 minutes)", at_least=1, at_most=86_400

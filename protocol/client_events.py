@@ -34,6 +34,7 @@ from protocol.wire_rules import (
     CLIENT_RULES,
     MAX_EVENT_BYTES,
     MAX_EVENT_ID,
+    MAX_ITEM_ID,
     MAX_METADATA_KEY,
     MAX_METADATA_PAIRS,
     MAX_METADATA_VALUE,
@@ -298,6 +299,7 @@ def _typed(kind: str, raw: dict[str, Any]) -> ClientEvent:
         case "output_audio_buffer.clear":
             return ClearOutputBuffer(event_id)
         case "conversation.item.create":
+            _check_item_id(raw["item"])
             return CreateItem(raw["item"], raw.get("previous_item_id"), event_id)
         case "conversation.item.retrieve":
             return RetrieveItem(raw["item_id"], event_id)
@@ -312,6 +314,12 @@ def _typed(kind: str, raw: dict[str, Any]) -> ClientEvent:
             return AskForResponse(overrides, event_id)
         case _:
             return StopResponse(raw.get("response_id"), event_id)
+
+
+def _check_item_id(item: dict[str, Any]) -> None:
+    length = len(item.get("id") or "")
+    if length > MAX_ITEM_ID and not item["type"].startswith("mcp_"):
+        raise errors.string_too_long("item.id", length, MAX_ITEM_ID)
 
 
 def _check_modalities(settings: dict[str, Any], path: str) -> None:

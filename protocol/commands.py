@@ -83,7 +83,8 @@ class ResponseContext:
     """All that a language model is told for one response.
 
     `messages`, `tools` and `tool_choice` have the shape of OpenAI chat completions. `max_output_tokens` None: no limit.
-    `temperature` None: the client named none.
+    `temperature` None: the client named none. `server_tools`: the tools, by name, that the gateway itself runs; the
+    response waits a little for their results.
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -94,6 +95,7 @@ class ResponseContext:
     temperature: float | None = None
     voice: str = ""
     speed: float = 1.0
+    server_tools: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,14 @@ class WithholdContext:
 
     response_id: str
     fault: EngineFault
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallEnded:
+    """A response need not wait for the call `item_id` of a server tool any more: it has ended, or it will take long."""
+
+    response_id: str
+    item_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,5 +165,6 @@ Command = (
     | ItemTruncated
     | ProvideContext
     | WithholdContext
+    | ToolCallEnded
     | Configure
 )

@@ -359,6 +359,15 @@ def too_many_servers(maximum: int, param: str) -> ProtocolError:
     )
 
 
+def too_many_lists(maximum: int, param: str) -> ProtocolError:
+    """A session has had its MCP servers listed too often. The code is ours."""
+    return ProtocolError(
+        "invalid_value",
+        f"Invalid '{param}': a session lists the tools of MCP servers at most {maximum} times.",
+        param,
+    )
+
+
 def unusable_server_url(param: str) -> ProtocolError:
     """An MCP server's URL that is none. It is not repeated: URLs may hold keys."""
     return ProtocolError("invalid_value", f"Invalid '{param}': expected an http or https URL.", param)

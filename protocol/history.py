@@ -5,15 +5,19 @@ Rules, each for a reason seen in the field:
   demand that roles alternate;
 - of a reply that was cut short only the heard words are told; one of which nothing was heard is left out;
 - all calls of one reply stand in one assistant message, their results follow it, whatever the order in which they came
-  (RB-26); a call without a result is left out, and so is a result without its call: servers refuse either.
+  (RB-26); a call without a result is left out, and so is a result without its call: servers refuse either. An MCP call
+  whose server has not answered, or that waits for approval, says so, lest the model make it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from protocol.items import FunctionCall, FunctionCallOutput, HeardPart, ImagePart, Item, Message, Part, TextPart
+from protocol.mcp_items import McpApprovalRequest, McpApprovalResponse, McpCall, McpListTools
+from protocol.mcp_servers import chat_name
 from protocol.speech import SpeechPart
 
 CUT_OFF_MARK = " —"
@@ -27,25 +31,43 @@ a conversation that ends in their own words makes many go on as if they had not 
 ChatMessage = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call and its result."""
+
+    id: str
+    name: str
+    arguments: str
+    result: str
+
+
 def chat_messages(instructions: str, items: Sequence[Item]) -> tuple[ChatMessage, ...]:
     """Return the chat completions messages for `items`, after a system message with `instructions`."""
     results = {item.call_id: item.output for item in items if isinstance(item, FunctionCallOutput)}
     messages: list[ChatMessage] = [{"role": "system", "content": instructions}] if instructions else []
-    answered: list[FunctionCall] = []
+    answered: list[_Call] = []
     for item in items:
-        if isinstance(item, FunctionCall):
-            if item.call_id in results and item.status == "completed":
-                answered.append(item)
-            continue
-        messages += _calls(messages, answered, results)
-        answered = []
-        if isinstance(item, Message):
-            _add_message(messages, item)
-    messages += _calls(messages, answered, results)
+        match item:
+            case FunctionCall(call_id=call_id):
+                if call_id in results and item.status == "completed":
+                    answered.append(_Call(call_id, item.name, item.arguments, results[call_id]))
+            case McpCall(result=result):
+                if result is not None:
+                    answered.append(_Call(item.id, chat_name(item.server_label, item.name), item.arguments, result))
+            case McpListTools() | McpApprovalRequest() | McpApprovalResponse():
+                pass
+            case Message() | FunctionCallOutput():
+                messages += _calls(messages, answered)
+                answered = []
+                if isinstance(item, Message):
+                    _add_message(messages, item)
+            case _:
+                assert_never(item)
+    messages += _calls(messages, answered)
     return tuple(messages)
 
 
-def _calls(messages: list[ChatMessage], calls: list[FunctionCall], results: dict[str, str]) -> list[ChatMessage]:
+def _calls(messages: list[ChatMessage], calls: list[_Call]) -> list[ChatMessage]:
     """Return the messages for calls that one reply made; words said just before become part of the same message."""
     if not calls:
         return []
@@ -53,10 +75,10 @@ def _calls(messages: list[ChatMessage], calls: list[FunctionCall], results: dict
         messages.pop() if messages and _is_open(messages[-1], "assistant") else {"role": "assistant", "content": None}
     )
     tool_calls = [
-        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
         for call in calls
     ]
-    tools = [{"role": "tool", "tool_call_id": call.call_id, "content": results[call.call_id]} for call in calls]
+    tools = [{"role": "tool", "tool_call_id": call.id, "content": call.result} for call in calls]
     return [{**said, "tool_calls": tool_calls}, *tools]
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from protocol import errors
 from protocol.audio_time import Samples
 from protocol.ids import IdSource
+from protocol.mcp_items import McpItem, mcp_item_from_wire
 from protocol.speech import SpeechPart
 
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -119,7 +120,7 @@ class FunctionCallOutput:
         return {**head, "call_id": self.call_id, "output": self.output}
 
 
-Item = Message | FunctionCall | FunctionCallOutput
+Item = Message | FunctionCall | FunctionCallOutput | McpItem
 
 
 def _head(item_id: str, kind: str, status: Status) -> dict[str, Any]:
@@ -144,6 +145,8 @@ def item_from_wire(raw: dict[str, Any], ids: IdSource, path: str = "item") -> It
             return FunctionCall(item_id, raw.get("call_id") or ids("call"), raw["name"], raw["arguments"])
         case "function_call_output":
             return FunctionCallOutput(item_id, raw["call_id"], raw["output"])
+        case kind if kind.startswith("mcp_"):
+            return mcp_item_from_wire(raw, item_id)
         case _:
             parts = [_part(part, f"{path}.content[{index}]") for index, part in enumerate(raw["content"])]
             return Message(item_id, raw["role"], parts)

@@ -15,17 +15,18 @@ from protocol.audio_deltas import AudioDeltas
 from protocol.audio_time import Samples
 from protocol.conversation import Conversation
 from protocol.items import FunctionCall, Message, TextPart
+from protocol.mcp_items import McpApprovalRequest, McpCall
 from protocol.outputs import ServerEvent
 from protocol.server_events import ServerEvents
 from protocol.speech import SpeechPart
 
 
-class _OutputItem:
-    """What messages and function calls share: the frame of output_item.* and conversation.item.* events."""
+class OutputItem:
+    """What all output items share: the frame of output_item.* and conversation.item.* events."""
 
     def __init__(
         self,
-        item: Message | FunctionCall,
+        item: Message | FunctionCall | McpCall | McpApprovalRequest,
         response_id: str,
         index: int,
         events: ServerEvents,
@@ -59,7 +60,7 @@ class _OutputItem:
         yield self._make("response.output_item.done", **place, item=wire)
 
 
-class OutputMessage(_OutputItem):
+class OutputMessage(OutputItem):
     """An assistant message: speech with its transcript, or text (`deltas` None)."""
 
     def __init__(
@@ -139,7 +140,7 @@ class OutputMessage(_OutputItem):
         return {"type": "text", "text": self.part.text}
 
 
-class OutputCall(_OutputItem):
+class OutputCall(OutputItem):
     """A function call."""
 
     def __init__(

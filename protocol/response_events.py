@@ -1,11 +1,12 @@
 """A response on the wire: from the backend's neutral events to OpenAI's, in OpenAI's order (Realtime GA: response.*).
 
 Exactly one response.created and one response.done per response, the *.done chain of every open item before the latter
-and nothing of the response after it.
+and nothing of the response after it; but a call of an MCP server may outlive it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from protocol.audio_deltas import AudioDeltas
@@ -21,6 +22,9 @@ from protocol.backend_events import (
     ResponseEnded,
 )
 from protocol.conversation import Conversation
+from protocol.mcp_calls import MAX_CALLS, McpCalls, OutputApprovalRequest, OutputMcpCall
+from protocol.mcp_items import McpApprovalRequest, McpCall
+from protocol.mcp_listings import Offer, OfferedTool
 from protocol.output_items import OutputCall, OutputMessage
 from protocol.outputs import DiscardAudio, Output
 from protocol.response_parameters import ResponseParameters
@@ -30,8 +34,16 @@ from protocol.usage import response_usage
 from protocol.wire_rules import MAX_ITEM_ID
 
 
+@dataclass(slots=True)
+class _ServerCall:
+    """A call of a server's tool that the model is writing."""
+
+    tool: OfferedTool
+    arguments: str = ""
+
+
 class RunningResponse:
-    """One response between its ResponseStarted and its ResponseEnded."""
+    """One response between its ResponseStarted and its ResponseEnded. `offer`: what its model was told it may call."""
 
     def __init__(
         self,
@@ -40,14 +52,18 @@ class RunningResponse:
         events: ServerEvents,
         conversation: Conversation,
         g711: G711,
+        mcp_calls: McpCalls,
     ) -> None:
         self.parameters = parameters
+        self.offer = Offer()
+        self._mcp_calls = mcp_calls
+        self._server_calls: dict[str, _ServerCall] = {}
         self._id = response_id
         self._events = events
         self._conversation = None if parameters.out_of_band else conversation
         self._conversation_id = None if parameters.out_of_band else conversation.id
         self._g711 = g711
-        self._items: dict[str, OutputMessage | OutputCall] = {}
+        self._items: dict[str, OutputMessage | OutputCall | OutputMcpCall | OutputApprovalRequest] = {}
         self._user_audio = 0 if parameters.input is not None else conversation.user_audio
 
     def started(self) -> list[Output]:
@@ -76,9 +92,12 @@ class RunningResponse:
         return []
 
     def call_started(self, event: FunctionCallStarted) -> list[Output]:
-        """Open a function call."""
-        place = (self._id, len(self._items), self._events, self._conversation)
-        call = OutputCall(event.item_id, self._call_id(event.call_id), event.name, *place)
+        """Open a function call; one of a server's tool opens when it is whole."""
+        tool = self.offer.server_tools.get(event.name)
+        if tool is not None:
+            self._server_calls[event.item_id] = _ServerCall(tool)
+            return []
+        call = OutputCall(event.item_id, self._call_id(event.call_id), event.name, *self._place())
         self._items[event.item_id] = call
         return [*call.begin()]
 
@@ -93,13 +112,39 @@ class RunningResponse:
 
     def arguments_delta(self, event: FunctionCallArgumentsDelta) -> list[Output]:
         """Return more of a call's arguments."""
+        if event.item_id in self._server_calls:
+            self._server_calls[event.item_id].arguments += event.delta
+            return []
         item = self._items.get(event.item_id)
         return [*item.arguments(event.delta)] if isinstance(item, OutputCall) and item.open and event.delta else []
 
     def item_ended(self, event: OutputItemEnded) -> list[Output]:
         """Return the *.done chain of an item that is whole."""
+        call = self._server_calls.pop(event.item_id, None)
+        if call is not None:
+            return self._server_call(event.item_id, call)
         item = self._items.get(event.item_id)
-        return [*item.end(whole=True)] if item and item.open else []
+        return [*item.end(whole=True)] if isinstance(item, OutputMessage | OutputCall) and item.open else []
+
+    def _server_call(self, item_id: str, written: _ServerCall) -> list[Output]:
+        """Return the opening of an MCP call that is whole, and what follows: it is made, or its approval asked for."""
+        tool, arguments = written.tool, written.arguments or "{}"
+        item = McpCall(item_id, tool.server.label, tool.name, arguments)
+        call = OutputMcpCall(item, tool, *self._place())
+        self._items[item_id] = call
+        if sum(isinstance(other, OutputMcpCall) for other in self._items.values()) > MAX_CALLS:
+            return [*call.begin(), *self._mcp_calls.refuse(call)]
+        if not tool.approval or call.arguments is None:  # what cannot be called needs nobody's approval
+            return [*call.begin(), *self._mcp_calls.run(call)]
+        item.approval_request_id = self._events.new_id("mcpr")
+        asked = McpApprovalRequest(item.approval_request_id, item.server_label, item.name, arguments)
+        request = OutputApprovalRequest(asked, *self._place())
+        self._items[asked.id] = request
+        return [*call.begin(), *request.begin(), *self._mcp_calls.ask(call, asked.id)]
+
+    def _place(self) -> tuple[str, int, ServerEvents, Conversation | None]:
+        """Return where in the response the next item stands."""
+        return self._id, len(self._items), self._events, self._conversation
 
     def ended(self, event: ResponseEnded) -> list[Output]:
         """Return what closes the response; a cancelled one's unsent audio is dropped first, and its items stay open
@@ -108,7 +153,7 @@ class RunningResponse:
         cancelled = event.status is EndStatus.CANCELLED
         outputs: list[Output] = [DiscardAudio(self._id)] if cancelled else []
         for item in self._items.values():
-            if item.open:
+            if isinstance(item, OutputMessage | OutputCall) and item.open:
                 outputs += item.end(whole=False, flush=not cancelled)
         usage = response_usage(event.usage, self._user_audio, self._agent_audio())
         response = self._wire(event.status.value, _status_details(event), usage)
@@ -123,9 +168,8 @@ class RunningResponse:
         """Return the open message and what opens it; no message where the backend writes to one that is closed."""
         item = self._items.get(item_id)
         if item is None:
-            place = (self._id, len(self._items), self._events, self._conversation)
             deltas = AudioDeltas(self.parameters.settings.output_format, self._g711) if self.parameters.speaks else None
-            message = OutputMessage(item_id, deltas, *place)
+            message = OutputMessage(item_id, deltas, *self._place())
             self._items[item_id] = message
             return [*message.begin()], message
         return [], item if isinstance(item, OutputMessage) and item.open else None

@@ -13,6 +13,7 @@ from protocol.history import chat_messages, chat_tool_choice, chat_tools
 from protocol.ids import IdSource
 from protocol.item_audio import DecodeAudio, GivenAudio, given_audio
 from protocol.items import HeardPart, Item, Message, item_from_wire
+from protocol.mcp_listings import Offer
 from protocol.session_settings import SessionSettings, voice_name
 from protocol.truncation import superfluous, text_tokens
 
@@ -22,7 +23,7 @@ class ResponseParameters:
     """The parameters of one response. `input` None: the conversation is its context; else these items are.
 
     `input_audio`: the audio that came inside those. `out_of_band`: the response stands beside the conversation; neither
-    its input nor its output enters it.
+    its input nor its output enters it. `own_tools`: it was asked for with tools of its own.
     """
 
     settings: SessionSettings
@@ -30,6 +31,7 @@ class ResponseParameters:
     input: tuple[Item, ...] | None = None
     input_audio: tuple[GivenAudio, ...] = ()
     out_of_band: bool = False
+    own_tools: bool = False
 
     @property
     def speaks(self) -> bool:
@@ -56,29 +58,30 @@ class ResponseParameters:
             wire["temperature"] = self.settings.temperature
         return wire
 
-    def context(self, conversation: Conversation) -> ResponseContext:
-        """Return what the language model is told, as of now.
+    def context(self, conversation: Conversation, offer: Offer) -> ResponseContext:
+        """Return what the language model is told, as of now, and that it may call what is on `offer`.
 
         Raises ContextTooLong. What leaves the context by `truncation` is forgotten for good; a response's own input is
         the client's business and never cut.
         """
         settings = self.settings
-        items = self._remembered(conversation) if self.input is None else self.input
+        items = self._remembered(conversation, offer) if self.input is None else self.input
         limit = settings.max_output_tokens
         return ResponseContext(
             messages=chat_messages(settings.instructions, items),
-            tools=chat_tools(settings.tools),
-            tool_choice=chat_tool_choice(settings.tool_choice, settings.tools),
+            tools=chat_tools(offer.tools),
+            tool_choice=chat_tool_choice(offer.tool_choice, offer.tools),
             parallel_tool_calls=settings.parallel_tool_calls,
             max_output_tokens=limit if isinstance(limit, int) else None,
             temperature=settings.temperature,
             voice=settings.voice,
             speed=settings.speed,
+            server_tools=frozenset(offer.server_tools),
         )
 
-    def _remembered(self, conversation: Conversation) -> tuple[Item, ...]:
+    def _remembered(self, conversation: Conversation, offer: Offer) -> tuple[Item, ...]:
         settings, items = self.settings, conversation.remembered
-        around = text_tokens(settings.instructions) + text_tokens(json.dumps(settings.tools))
+        around = text_tokens(settings.instructions) + text_tokens(json.dumps(offer.tools))
         room = max(0, settings.defaults.context_tokens - around)
         leaving = superfluous(items, settings.truncation, room)
         conversation.forget(items[:leaving])
@@ -101,7 +104,7 @@ def overridden(
     audio = {"audio": {"output": _audio_output(kept)}}
     voice_locked = conversation.has_agent_audio and not out_of_band  # the lock is the conversation's
     effective = settings.merged({**_session_part(kept), **audio}, voice_locked=voice_locked)
-    parameters = replace(ResponseParameters(effective, kept.get("metadata")), out_of_band=out_of_band)
+    parameters = ResponseParameters(effective, kept.get("metadata"), out_of_band=out_of_band, own_tools="tools" in kept)
     if "input" not in kept:
         return parameters
     items, input_audio = _input(kept["input"], conversation, ids, decode)

@@ -36,6 +36,10 @@ from protocol.input_pcm import InputPcm
 from protocol.item_audio import LONGEST_PENDING_S, PendingAudio, given_audio
 from protocol.items import Role, item_from_wire
 from protocol.kept_audio import RecentInput
+from protocol.mcp_calls import McpCalls
+from protocol.mcp_items import McpApprovalResponse, McpFailure, McpTool
+from protocol.mcp_listings import McpListings
+from protocol.mcp_servers import ServerDefinitions
 from protocol.outputs import DiscardItemAudio, Output, ToBackend
 from protocol.response_events import RunningResponse
 from protocol.response_parameters import ResponseParameters, overridden
@@ -77,6 +81,10 @@ class SessionProtocol:
         self._asked_for: dict[str, tuple[ResponseParameters, str | None]] = {}
         self._running: dict[str, RunningResponse] = {}
         self._pending_audio = PendingAudio()
+        self._servers = ServerDefinitions()
+        self._listings = McpListings(self._events, self.conversation)
+        self._mcp_calls = McpCalls(self.conversation)
+        self._awaiting_tools: dict[str, None] = {}  # in the order in which they asked
 
     # --- the client ----------------------------------------------------------------------------------------------
 
@@ -165,11 +173,22 @@ class SessionProtocol:
         return encoded(pcm, settings.output_format if role == "assistant" else settings.input_format, self._g711)
 
     def _update(self, event: client.SessionUpdate) -> list[Output]:
-        updated = self.settings.merged(event.session, voice_locked=self.conversation.has_agent_audio)
+        update = self._with_servers(event.session, "session")
+        updated = self.settings.merged(update, voice_locked=self.conversation.has_agent_audio)
         _check_size(updated.to_wire(**self._identity), "session")
         self.settings = updated
         self._pcm.switch(updated.input_format)
-        return [self._session_event("session.updated"), ToBackend(self.settings.to_configure())]
+        self._servers.remember(update.get("tools") or ())
+        outputs: list[Output] = [self._session_event("session.updated"), ToBackend(self.settings.to_configure())]
+        return [*outputs, *self._listings.begin(update.get("tools") or ())]
+
+    def _with_servers(self, raw: dict[str, Any], path: str) -> dict[str, Any]:
+        """Return `raw` with its MCP servers' definitions complete. Raises ProtocolError."""
+        if not raw.get("tools"):
+            return raw
+        tools = self._servers.completed(raw["tools"], f"{path}.tools")
+        self._listings.check(tools, f"{path}.tools")
+        return {**raw, "tools": tools}
 
     def _create_item(self, event: client.CreateItem) -> list[Output]:
         item = item_from_wire(event.item, self._ids)
@@ -177,6 +196,8 @@ class SessionProtocol:
         if given is not None:
             self._pending_audio.check([given], "item.content")
         _check_size(item.to_wire(), "item")
+        if isinstance(item, McpApprovalResponse):
+            self._mcp_calls.check(item)
         previous = self.conversation.add_from_client(item, event.previous_item_id, encoded_bytes(event.item))
         outputs: list[Output] = [
             self._events("conversation.item.added", previous_item_id=previous, item=item.to_wire()),
@@ -187,6 +208,8 @@ class SessionProtocol:
             if given.wordless:
                 self._pending_audio.add(item.id, given, private=False)
                 outputs.append(ToBackend(RecogniseItem(item.id, given.pcm)))
+        if isinstance(item, McpApprovalResponse):
+            outputs += self._mcp_calls.approval_given(item)
         return outputs
 
     def _truncate(self, event: client.TruncateItem) -> list[Output]:
@@ -200,10 +223,12 @@ class SessionProtocol:
         return [ToBackend(ItemTruncated(event.item_id, heard)), truncated]
 
     def _ask_for_response(self, event: client.AskForResponse) -> list[Output]:
-        parameters = overridden(event.response, self.settings, self.conversation, self._ids, self._item_audio)
+        raw = self._with_servers(event.response, "response")
+        parameters = overridden(raw, self.settings, self.conversation, self._ids, self._item_audio)
         wordless = [given for given in parameters.input_audio if given.wordless]
         self._pending_audio.check(wordless, "response.input")
-        outputs: list[Output] = []
+        self._servers.remember(raw.get("tools") or ())
+        outputs = self._listings.begin(raw.get("tools") or ())
         for given in wordless:
             recognition_id = self._ids("item")  # the item's own may be that of one in the conversation
             self._pending_audio.add(recognition_id, given, private=True)
@@ -295,27 +320,53 @@ class SessionProtocol:
                 return response.item_ended(event)
             case backend.ResponseEnded():
                 del self._running[event.response_id]
+                self._awaiting_tools.pop(event.response_id, None)
                 return response.ended(event)
             case _:
                 assert_never(event)
 
     def _response_started(self, response_id: str) -> list[Output]:
         parameters, _ = self._asked_for.pop(response_id, (ResponseParameters(self.settings), None))
-        response = RunningResponse(response_id, parameters, self._events, self.conversation, self._g711)
+        response = RunningResponse(
+            response_id, parameters, self._events, self.conversation, self._g711, self._mcp_calls
+        )
         self._running[response_id] = response
         return response.started()
 
     def _context(self, response_id: str) -> list[Output]:
-        """Answer with the context as of now; the parameters are those that the response was asked for with."""
+        """Answer with the context as of now; the parameters are those that the response was asked for with.
+
+        A response with tools of its own waits until they are listed, since it is for them; others take what is there.
+        """
         if response_id in self._running:
             parameters = self._running[response_id].parameters
         else:
             parameters, _ = self._asked_for.get(response_id, (ResponseParameters(self.settings), None))
+        if parameters.own_tools and self._listings.pending(parameters.settings.tools):
+            self._awaiting_tools[response_id] = None
+            return []
+        offer = self._listings.offer(parameters.settings.tools, parameters.settings.tool_choice)
         try:
-            context = parameters.context(self.conversation)
+            context = parameters.context(self.conversation, offer)
         except ContextTooLong as error:
             return _to_backend(WithholdContext(response_id, errors.context_too_long(error.tokens, error.limit_tokens)))
+        if response_id in self._running:
+            self._running[response_id].offer = offer
         return _to_backend(ProvideContext(response_id, context))
+
+    # --- MCP servers ---------------------------------------------------------------------------------------------
+
+    def mcp_tools_listed(self, item_id: str, result: tuple[McpTool, ...] | McpFailure) -> list[Output]:
+        """Take the answer to ListMcpTools."""
+        outputs = self._listings.ended(item_id, result)
+        waiting, self._awaiting_tools = self._awaiting_tools, {}
+        for response_id in waiting:
+            outputs += self._context(response_id)
+        return outputs
+
+    def mcp_call_ended(self, item_id: str, outcome: str | McpFailure) -> list[Output]:
+        """Take the answer to CallMcpTool."""
+        return self._mcp_calls.ended(item_id, outcome)
 
     def _refused(self, refusal: backend.CommandRefused) -> list[Output]:
         conversation = (key for key, response in self._running.items() if not response.parameters.out_of_band)

@@ -15,6 +15,7 @@ from protocol import errors
 from protocol.audio_format import AudioFormat, merged_format
 from protocol.audio_time import samples_from_ms
 from protocol.commands import Configure, TurnDetection
+from protocol.mcp_servers import shown
 from protocol.truncation import USABLE_TOKENS
 
 LIVE_TRANSCRIPTION_MODELS = frozenset({"gpt-realtime-whisper", "gpt-live-transcribe"})
@@ -198,7 +199,7 @@ class SessionSettings:
                 "input": self._input_to_wire(),
                 "output": {"format": self.output_format.to_wire(), "voice": self.voice, "speed": self.speed},
             },
-            "tools": list(self.tools),
+            "tools": [shown(tool) for tool in self.tools],
             "tool_choice": self.tool_choice,
             "max_output_tokens": self.max_output_tokens,
             "truncation": self.truncation,

@@ -37,13 +37,15 @@ _WORDS: dict[Any, str] = {
 class Rules:
     """What holds beyond the types. Keys are dotted paths with `[]` for any index, such as `session.tools[].name`.
 
-    `bounds`: least and greatest number. `lengths`: most characters. `required`: fields that the types call optional.
+    `bounds`: least and greatest number. `lengths`: most characters. `required`: fields that the types call optional,
+    `optional`: fields that they call required, though clients leave them out.
     `narrowed`: a type in place of the declared one. `tolerated`: keys that the types do not know.
     """
 
     bounds: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     lengths: Mapping[str, int] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
     narrowed: Mapping[str, Any] = field(default_factory=dict)
     tolerated: frozenset[str] = frozenset()
 
@@ -184,7 +186,7 @@ def _known_field_problems(
         param = _joined(path, key)
         if key in value:
             yield from problems(value[key], declared.annotation, param, rules)
-        elif declared.is_required() or _general(param) in rules.required:
+        elif (declared.is_required() and _general(param) not in rules.optional) or _general(param) in rules.required:
             yield errors.missing_parameter(param)
 
 

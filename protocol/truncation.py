@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocol.items import FunctionCall, FunctionCallOutput, HeardPart, ImagePart, Item, TextPart
+from protocol.mcp_items import McpApprovalRequest, McpApprovalResponse, McpCall, McpListTools
 from protocol.speech import SpeechPart
 
 USABLE_TOKENS = 28_224
@@ -47,6 +48,10 @@ def item_tokens(item: Item) -> int:
             return _TOKENS_PER_ITEM + text_tokens(name) + text_tokens(arguments)
         case FunctionCallOutput(output=output):
             return _TOKENS_PER_ITEM + text_tokens(output)
+        case McpCall(name=name, arguments=arguments):
+            return 2 * _TOKENS_PER_ITEM + text_tokens(name) + text_tokens(arguments) + text_tokens(item.result or "")
+        case McpListTools() | McpApprovalRequest() | McpApprovalResponse():
+            return 0  # the model is not told of them
         case _:
             return _TOKENS_PER_ITEM + sum(map(_part_tokens, item.parts))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -69,8 +70,10 @@ def _client_problems(payload: dict[str, Any], audio_format: AudioFormat) -> Iter
         yield "event_id is empty"
     if payload["type"] == "response.output_audio.delta":
         yield from _audio_problems(payload["delta"], audio_format)
-    if payload["type"].endswith(".failed"):
+    if payload["type"].endswith(".failed") and "error" in payload:
         yield from _nulls(payload["error"], "error")
+    if payload["type"] == "response.mcp_call_arguments.delta" and "obfuscation" not in payload:
+        yield "delta needs obfuscation"
     yield from _nulls(payload.get("part"), "part")
     yield from _nulls(payload.get("usage"), "usage")
     if "item" in payload:
@@ -108,6 +111,9 @@ def _audio_problems(delta: str, audio_format: AudioFormat) -> Iterator[str]:
 
 def _item_problems(item: dict[str, Any], path: str) -> Iterator[str]:
     content = item.get("content", [])
+    if item["type"].startswith("mcp_"):
+        yield from _mcp_item_problems(item, path)
+        return
     yield from _nulls({key: value for key, value in item.items() if key != "content"}, path)
     for index, part in enumerate(content):
         part_path, kind = f"{path}.content[{index}]", part.get("type")
@@ -122,11 +128,35 @@ def _item_problems(item: dict[str, Any], path: str) -> Iterator[str]:
             yield f"{part_path} needs {needed[kind]}"
         if kind == "output_audio" and part.get("transcript") is None:
             yield f"{part_path}.transcript is null; leave the key out"
-    for key in ("id",) if item["type"].startswith("mcp_") else ("id", "object", "status"):
+    for key in ("id", "object", "status"):
         if key not in item:
             yield f"{path} needs {key}"
     if item["type"] == "function_call" and "call_id" not in item:
         yield f"{path} needs call_id"
+
+
+def _mcp_item_problems(item: dict[str, Any], path: str) -> Iterator[str]:
+    """Yield what agents-js cannot take: its parsing of these items is unguarded, so that the process dies."""
+    if not item.get("id"):
+        yield f"{path} needs id"
+    if item["type"] == "mcp_call" and "output" not in item:
+        yield f"{path} needs output, null where there is none"
+    may_be_null = ("output", "error", "approval_request_id") if item["type"] == "mcp_call" else ()
+    checked = {key: value for key, value in item.items() if key not in (*may_be_null, "tools")}
+    yield from _nulls(checked, path)
+    for index, tool in enumerate(item.get("tools") or ()):
+        if not isinstance(tool.get("description"), str):
+            yield f"{path}.tools[{index}] needs description"
+        yield from (f"{path}.tools[{index}].{key} is null; leave the key out" for key in tool if tool[key] is None)
+    if item["type"] == "mcp_approval_request" and not _is_json_object(item["arguments"]):
+        yield f"{path}.arguments is no JSON object"
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def _session_problems(session: dict[str, Any]) -> Iterator[str]:

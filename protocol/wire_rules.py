@@ -11,8 +11,11 @@ from openai.types.realtime import (
     RealtimeConversationItemFunctionCallOutput,
     RealtimeConversationItemSystemMessage,
     RealtimeConversationItemUserMessage,
+    RealtimeMcpApprovalRequest,
+    RealtimeMcpApprovalResponse,
+    RealtimeMcpListTools,
+    RealtimeMcpToolCall,
 )
-from openai.types.realtime.realtime_function_tool import RealtimeFunctionTool
 from openai.types.realtime.response_item_reference import ResponseItemReference
 
 from protocol.shapes import Rules
@@ -33,8 +36,14 @@ MAX_NESTING = 64
 
 MAX_EVENT_ID = 512
 MAX_ITEM_ID = 32
+MAX_MCP_ITEM_ID = 64
+"""Ids of MCP items: OpenAI's guide answers an approval request with the id `mcp_approval_` + the request's."""
+
 MAX_TEXT = 256 * 1024
 """Most characters of one text (chosen): more than any context holds, and its echo fits into a frame."""
+
+MAX_SERVER_LABEL, MAX_SERVER_URL = 128, 4096
+"""Most characters of an MCP server's label and URL (chosen)."""
 
 MAX_METADATA_PAIRS, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
 
@@ -46,8 +55,12 @@ CreatableItem = (
     | RealtimeConversationItemAssistantMessage
     | RealtimeConversationItemFunctionCall
     | RealtimeConversationItemFunctionCallOutput
+    | RealtimeMcpListTools
+    | RealtimeMcpToolCall
+    | RealtimeMcpApprovalRequest
+    | RealtimeMcpApprovalResponse
 )
-"""The items that a client may create here. MCP's join when the gateway speaks MCP."""
+"""The items that a client may create."""
 
 _TURN_DETECTION = "session.audio.input.turn_detection"
 
@@ -67,17 +80,19 @@ CLIENT_RULES = Rules(
     },
     lengths={
         "event_id": MAX_EVENT_ID,
-        "item.id": MAX_ITEM_ID,
+        "item.id": MAX_MCP_ITEM_ID,  # other items' are looked at where their type is known
         "item.call_id": MAX_ITEM_ID,
         "response.input[].id": MAX_ITEM_ID,
         "response.input[].call_id": MAX_ITEM_ID,
         **{
             f"{item}.{text}": MAX_TEXT
             for item in ("item", "response.input[]")
-            for text in ("content[].text", "content[].transcript", "output", "arguments")
+            for text in ("content[].text", "content[].transcript", "output", "arguments", "error.message", "reason")
         },
         "session.instructions": MAX_TEXT,
         "response.instructions": MAX_TEXT,
+        **{f"{tools}.server_label": MAX_SERVER_LABEL for tools in ("session.tools[]", "response.tools[]")},
+        **{f"{tools}.server_url": MAX_SERVER_URL for tools in ("session.tools[]", "response.tools[]")},
     },
     required=frozenset(
         {
@@ -89,10 +104,8 @@ CLIENT_RULES = Rules(
             "response.input[].content[].type",
         }
     ),
+    optional=frozenset({"item.id"}),  # the types want it in MCP items; agents-js answers approvals without
     narrowed={
-        # MCP tools join when the gateway speaks MCP.
-        "session.tools[]": RealtimeFunctionTool,
-        "response.tools[]": RealtimeFunctionTool,
         "response.input[]": CreatableItem | ResponseItemReference,
         "item": CreatableItem,
     },

@@ -49,12 +49,14 @@ from gateway.turns.inputs import (
     SynthesizedSpeech,
     TextDelta,
     Tick,
+    ToolCallEnded,
     Transcript,
     TranscriptFailed,
 )
 from gateway.turns.machine import TurnMachine
 from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, STALL_AFTER, Deadlines, Detection, TurnSettings
 from models.interfaces import ChatEnd, ChatRequest, ChatText, ChatToolCall, EngineError, Engines, Transcription
+from protocol import commands
 from protocol.audio_time import Samples, s_from_samples, samples_from_bytes
 from protocol.backend_events import BackendEvent, EngineFault, ResponseEnded, TokenLogprob, TokenUsage
 from protocol.commands import (
@@ -172,11 +174,13 @@ class CascadeBackend:
                 self._tell(HeardByClient(item_id, audio_end))
             case ProvideContext(response_id=response_id, context=context):
                 self._contexts[response_id] = context
-                self._tell(ContextProvided(response_id))
+                self._tell(ContextProvided(response_id, context.server_tools))
                 if not self._machine.runs(response_id):
                     self._contexts.pop(response_id, None)
             case WithholdContext(response_id=response_id, fault=fault):
                 self._tell(GenerationFailed(response_id, fault))
+            case commands.ToolCallEnded(response_id=response_id, item_id=item_id):
+                self._tell(ToolCallEnded(response_id, item_id))
             case Configure():
                 self._configure(command)
             case _:

@@ -30,7 +30,7 @@ def failure_of(error: BaseException, http_status: int | None) -> McpFailure:
         case MCPError(message=words) if http_status is not None and words in _WORDS_FOR_A_STATUS:
             return _refused(http_status)
         case MCPError():
-            return McpFailure("protocol_error", shortened(error.message, _LONGEST_MESSAGE), error.code)
+            return McpFailure("protocol_error", error.message[:_LONGEST_MESSAGE], error.code)
         case httpx2.HTTPStatusError():
             return _refused(error.response.status_code)
         case TimeoutError() | httpx2.TimeoutException():
@@ -49,11 +49,6 @@ def _refused(status: int) -> McpFailure:
     except ValueError:
         phrase = ""
     return McpFailure("http_error", f"Http status code: {status}{phrase}", status)
-
-
-def shortened(text: str, maximum: int, note: str = "…") -> str:
-    """Return `text`, cut with `note` if it has more than `maximum` characters."""
-    return text if len(text) <= maximum else text[: maximum - len(note)] + note
 
 
 def first_leaf(error: BaseException) -> BaseException:

@@ -17,11 +17,10 @@ from mcp_types import (
     Tool,
 )
 
-from gateway.mcp.failures import shortened
 from protocol.mcp_items import McpFailure, McpTool
 
-MAX_RESULT_CHARACTERS = 64 * 2**10
-"""Longest result that the model and the client get (chosen): some 16,000 tokens, more than a voice can use."""
+MAX_RESULT_BYTES = 32 * 2**10
+"""Longest result that the model and the client get, in UTF-8 (chosen): some 8,000 tokens, more than a voice can use."""
 
 CUT_NOTE = "\n[cut: the result is longer than the gateway passes on]"
 
@@ -34,8 +33,15 @@ def tool_of(tool: Tool) -> McpTool:
 
 def outcome_of(result: CallToolResult) -> str | McpFailure:
     """Return a call's result as text, or the tool's own error."""
-    text = shortened(_text(result), MAX_RESULT_CHARACTERS, CUT_NOTE)
+    text = _cut(_text(result))
     return McpFailure("tool_execution_error", text or "The tool failed.") if result.is_error else text
+
+
+def _cut(text: str) -> str:
+    encoded = text.encode("utf-8", "replace")  # half a surrogate pair could not be sent either
+    if len(encoded) <= MAX_RESULT_BYTES:
+        return encoded.decode()
+    return encoded[: MAX_RESULT_BYTES - len(CUT_NOTE)].decode("utf-8", "ignore") + CUT_NOTE
 
 
 def _text(result: CallToolResult) -> str:

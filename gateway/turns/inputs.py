@@ -115,9 +115,10 @@ class TranscriptFailed:
 
 @dataclass(frozen=True, slots=True)
 class ContextProvided:
-    """The session answered ContextRequested."""
+    """The session answered ContextRequested. `server_tools`: the functions, by name, that the gateway itself runs."""
 
     response_id: str
+    server_tools: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,14 @@ class SynthesisFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCallEnded:
+    """The call `item_id` of a function that the gateway runs has ended, or nobody is to wait for it."""
+
+    response_id: str
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed; nothing else happened."""
 
@@ -208,5 +217,6 @@ Input = (
     | SynthesizedSpeech
     | SynthesisEnded
     | SynthesisFailed
+    | ToolCallEnded
     | Tick
 )

@@ -33,6 +33,7 @@ from gateway.turns.inputs import (
     SynthesizedSpeech,
     TextDelta,
     Tick,
+    ToolCallEnded,
     Transcript,
     TranscriptFailed,
 )
@@ -171,6 +172,7 @@ class TurnMachine:
                 | SynthesizedSpeech()
                 | SynthesisEnded()
                 | SynthesisFailed()
+                | ToolCallEnded()
             ):
                 # The one spot where late work is dropped: it bears the id of a response that is over.
                 if self._response is not None and self._response.response_id == message.response_id:
@@ -298,6 +300,7 @@ class TurnMachine:
         Turns that waited for their response are left to the next one: its context holds their words.
         """
         self._waiting_turns.clear()
+        self._give_way(now, out)
         if self._response is not None:
             self._response.end(EndStatus.CANCELLED, now, out, reason=EndReason.TURN_DETECTED)
             self._response = None
@@ -392,6 +395,7 @@ class TurnMachine:
 
     def _respond_to_turn(self, item_id: str, now: Samples, out: list[Output]) -> None:
         """A turn that the VAD ended wants its answer, which waits for the words up to that turn."""
+        self._give_way(now, out)
         if self._response is None:
             self._answer_turn(set(self._recognitions), now, out)
         elif self._user.clock.is_burst:
@@ -409,10 +413,17 @@ class TurnMachine:
         if request.out_of_band:
             self._out_of_band.start(request, awaiting, self.settings.deadlines, self._turns_with_words, out)
             return
+        self._give_way(now, out)
         if self._response is not None:
             out.append(CommandRefused(RefusalKind.RESPONSE_ACTIVE, request.client_event_id, request.response_id))
             return
         self._start_response(request.response_id, request.audio, awaiting, now, out, automatic=False)
+
+    def _give_way(self, now: Samples, out: list[Output]) -> None:
+        """End a response that is whole but for its tools' results: what comes now does not wait for them."""
+        if self._response is not None and self._response.phase is Phase.AWAITING_TOOLS:
+            self._response.complete(now, out)
+            self._follow_response(now, out)
 
     def _start_response(
         self, response_id: str, audio: bool, awaiting: set[str], now: Samples, out: list[Output], *, automatic: bool

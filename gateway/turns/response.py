@@ -18,6 +18,7 @@ from gateway.turns.inputs import (
     SynthesisFailed,
     SynthesizedSpeech,
     TextDelta,
+    ToolCallEnded,
 )
 from gateway.turns.playout import VirtualPlayer
 from gateway.turns.reasoning_filter import ReasoningFilter
@@ -62,6 +63,7 @@ ResponseInput = (
     | SynthesizedSpeech
     | SynthesisEnded
     | SynthesisFailed
+    | ToolCallEnded
 )
 
 
@@ -72,6 +74,7 @@ class Phase(Enum):
     AWAITING_CONTEXT = auto()
     GENERATING = auto()
     GENERATED = auto()
+    AWAITING_TOOLS = auto()
     ENDED = auto()
 
 
@@ -124,6 +127,9 @@ class Response:
     _generation_deadline: Samples | None = None
     _token_seen: bool = False
     _written: int = 0
+    _server_tools: frozenset[str] = frozenset()
+    _tool_calls: set[str] = field(default_factory=set)
+    _tools_deadline: Samples | None = None
     _end: GenerationEnded | None = None
 
     @property
@@ -152,9 +158,14 @@ class Response:
     def receive(self, message: ResponseInput, now: Samples, out: list[Output]) -> None:
         """Take an engine's result. One that the response does not wait for is late, double or impossible: no-op."""
         match message:
-            case ContextProvided():
+            case ContextProvided(server_tools=server_tools):
                 if self.phase is Phase.AWAITING_CONTEXT:
+                    self._server_tools = server_tools
                     self._generate(now, out)
+            case ToolCallEnded(item_id=item_id):
+                self._tool_calls.discard(item_id)
+                if self.phase is Phase.AWAITING_TOOLS and not self._tool_calls:
+                    self.complete(now, out)
             case SynthesizedSpeech(chunk=chunk, pcm=pcm):
                 self._speech(chunk, pcm, now, out)
             case SynthesisEnded(chunk=chunk):
@@ -214,8 +225,10 @@ class Response:
         item_id = self._calls.get(delta.index)
         if item_id is None:
             item_id = self._calls[delta.index] = self.new_id("item")
-            call_id = delta.call_id or self.new_id("call")
-            out.append(FunctionCallStarted(self.response_id, item_id, call_id, delta.name or ""))
+            call_id, name = delta.call_id or self.new_id("call"), delta.name or ""
+            if name in self._server_tools:
+                self._tool_calls.add(item_id)
+            out.append(FunctionCallStarted(self.response_id, item_id, call_id, name))
         if delta.arguments:
             out.append(FunctionCallArgumentsDelta(self.response_id, item_id, delta.arguments))
 
@@ -244,7 +257,12 @@ class Response:
                 self._speaking = _Speaking(index, chunk, now + self.deadlines.speech)
                 out.append(Synthesize(self.response_id, index, chunk.spoken, first=index == 0))
         if self.phase is Phase.GENERATED and self._speaking is None and not self._waiting:
-            self._complete(now, out)
+            self._end_message(out)
+            if self._tool_calls:
+                self.phase = Phase.AWAITING_TOOLS
+                self._tools_deadline = now + self.deadlines.tools
+            else:
+                self.complete(now, out)
 
     def pump_at(self, now: Samples) -> Samples:
         """Return when the next chunk may be synthesised (gateway clock)."""
@@ -291,7 +309,7 @@ class Response:
     def deadline(self, now: Samples) -> Samples | None:
         """Return when something is due: an engine's patience ends, or the next chunk may be synthesised."""
         speech_deadline = None if self._speaking is None else self._speaking.deadline
-        due = [at for at in (self._generation_deadline, speech_deadline) if at is not None]
+        due = [at for at in (self._generation_deadline, speech_deadline, self._tools_deadline) if at is not None]
         if self._speaking is None and self._waiting:
             due.append(self.pump_at(now))
         return min(due, default=None)
@@ -303,17 +321,23 @@ class Response:
             self.end(EndStatus.FAILED, now, out, fault=fault)
         elif self._speaking is not None and now >= self._speaking.deadline:
             self.end(EndStatus.FAILED, now, out, fault=SPEECH_TIMEOUT)
+        elif self._tools_deadline is not None and now >= self._tools_deadline:
+            self.complete(now, out)
         elif self._waiting and self._speaking is None:
             self.pump(now, out)
 
-    def _complete(self, now: Samples, out: list[Output]) -> None:
-        assert self._end is not None
+    def _end_message(self, out: list[Output]) -> None:
         message = self._message
-        if message is not None:
-            if self.audio and message.marked_text < len(message.text):
-                # What no voice can say (a closing emoji) counts as heard with the words before it.
-                self._mark(len(message.text), message.audio, out)
-            out.append(OutputItemEnded(self.response_id, message.item_id))
+        if message is None:
+            return
+        if self.audio and message.marked_text < len(message.text):
+            # What no voice can say (a closing emoji) counts as heard with the words before it.
+            self._mark(len(message.text), message.audio, out)
+        out.append(OutputItemEnded(self.response_id, message.item_id))
+
+    def complete(self, now: Samples, out: list[Output]) -> None:
+        """End the response, of which all that the model wrote has been said."""
+        assert self._end is not None
         reasons = {"length": EndReason.MAX_OUTPUT_TOKENS, "content_filter": EndReason.CONTENT_FILTER}
         reason = reasons.get(self._end.finish_reason)
         status = EndStatus.COMPLETED if reason is None else EndStatus.INCOMPLETE

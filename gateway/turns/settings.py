@@ -70,12 +70,17 @@ class Detection:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long an engine may stay silent before its work is given up (chosen: a caller has hung up by then)."""
+    """How long an engine may stay silent before its work is given up (chosen: a caller has hung up by then).
+
+    `tools`: how long a response that is complete otherwise stays open for the calls that the gateway runs, so that the
+    results of quick tools come inside it. A slower call outlives its response; nothing is given up.
+    """
 
     transcript: Samples = samples_from_s(15)
     first_token: Samples = samples_from_s(20)
     next_token: Samples = samples_from_s(10)
     speech: Samples = samples_from_s(15)
+    tools: Samples = samples_from_s(3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,18 +103,18 @@ async def served_app(make: Callable[[ServedMcp], ASGIApp], port: int = 0) -> Asy
     served = ServedMcp(f"http://127.0.0.1:{sockets[0].getsockname()[1]}")
     config = uvicorn.Config(make(served), log_config=None, lifespan="on", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(server._serve(sockets))  # without uvicorn's signal handlers
-        while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-            await asyncio.sleep(0.005)
-        try:
-            yield served
-        finally:
-            served.release.set()
-            server.should_exit = True
-            server.force_exit = True
-    for bound in sockets:
-        bound.close()
+    serving = asyncio.create_task(server._serve(sockets))  # without uvicorn's signal handlers
+    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+        await asyncio.sleep(0.005)
+    try:
+        yield served
+    finally:
+        served.release.set()
+        server.should_exit = True
+        server.force_exit = True
+        await serving
+        for bound in sockets:
+            bound.close()
 
 
 @asynccontextmanager

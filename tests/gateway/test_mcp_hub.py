@@ -152,12 +152,12 @@ async def test_a_result_that_is_not_text_is_told_as_json(orders: Orders) -> None
         assert '"degrees"' in outcome
 
 
-@pytest.mark.parametrize(("characters", "cut"), [(64 * 2**10, False), (64 * 2**10 + 1, True)])
+@pytest.mark.parametrize(("characters", "cut"), [(32 * 2**10, False), (32 * 2**10 + 1, True)])
 async def test_a_long_result_is_cut_with_a_note(orders: Orders, characters: int, cut: bool) -> None:
     async with serve_mcp() as served:
         outcome = await orders.called(McpServer("s", served.url), "long", characters=characters)
         assert isinstance(outcome, str)
-        assert len(outcome) == 64 * 2**10
+        assert len(outcome) == 32 * 2**10
         assert outcome.endswith("[cut: the result is longer than the gateway passes on]") == cut
 
 

@@ -45,6 +45,8 @@ TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "objec
 
 def told(value: Any, key: str = "") -> Any:
     """Return a value for a golden, with its audio told by its length."""
+    if isinstance(value, frozenset):
+        return sorted(value)
     if isinstance(value, bytes):
         return f"<{len(value) // 2} samples>"
     if isinstance(value, dict):

@@ -48,6 +48,7 @@ RESPONSE = {
     "usage": USAGE,
 }
 LISTED = {"id": "i", "type": "mcp_list_tools", "server_label": "s"}
+MCP_CALL = {"id": "i", "type": "mcp_call", "server_label": "s", "name": "t", "arguments": "{}"}
 COMPLETED = {
     "type": "conversation.item.input_audio_transcription.completed",
     "event_id": "e",
@@ -83,11 +84,23 @@ def without(payload: dict[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in payload.items() if name != key}
 
 
+def without_content_index() -> dict[str, Any]:
+    return without(IDS, "content_index")
+
+
 LAWFUL = [
     added(),
     added(role="assistant", content=[{"type": "output_audio", "transcript": ""}]),
     {"type": "conversation.item.added", "event_id": "e", "item": CALL},
-    added_item(**LISTED, tools=[{"name": "t", "input_schema": {}}]),
+    added_item(**LISTED, tools=[]),
+    added_item(**LISTED, tools=[{"name": "t", "description": "", "input_schema": {"default": None}}]),
+    added_item(**MCP_CALL, output=None, error=None, approval_request_id=None),
+    added_item(**MCP_CALL, output=None, error={"type": "http_error", "code": 401, "message": "m"}),
+    added_item(**{**MCP_CALL, "type": "mcp_approval_request"}),
+    added_item(id="i", type="mcp_approval_response", approval_request_id="r", approve=False),
+    {"type": "mcp_list_tools.failed", "event_id": "e", "item_id": "i"},
+    {"type": "response.mcp_call.failed", "event_id": "e", "item_id": "i", "output_index": 0},
+    {**without_content_index(), "type": "response.mcp_call_arguments.delta", "delta": "{}", "obfuscation": ""},
     part(type="audio", transcript=""),
     part(type="text", text=""),
     done(),
@@ -138,7 +151,25 @@ UNLAWFUL = {
         "call_id": "c",
         "arguments": "",
     },
-    "tool without description": added_item(**LISTED, tools=[{"name": "t", "input_schema": {}, "description": None}]),
+    "tool without description": added_item(**LISTED, tools=[{"name": "t", "input_schema": {}}]),
+    "tool whose description is null": added_item(
+        **LISTED, tools=[{"name": "t", "input_schema": {}, "description": None}]
+    ),
+    "tool whose annotations are null": added_item(
+        **LISTED, tools=[{"name": "t", "input_schema": {}, "description": "", "annotations": None}]
+    ),
+    "list without id": added_item(**without(LISTED, "id"), tools=[]),
+    "MCP call without output": added_item(**MCP_CALL),
+    "approval of what is no object": added_item(**{**MCP_CALL, "type": "mcp_approval_request", "arguments": "[]"}),
+    "approval of what is no JSON": added_item(**{**MCP_CALL, "type": "mcp_approval_request", "arguments": "{"}),
+    "approval with a null reason": added_item(
+        id="i", type="mcp_approval_response", approval_request_id="r", approve=False, reason=None
+    ),
+    "MCP delta without obfuscation": {
+        **without_content_index(),
+        "type": "response.mcp_call_arguments.delta",
+        "delta": "{}",
+    },
     "null language": {
         **COMPLETED,
         "usage": {**TOKENS, "input_token_details": {"text_tokens": None, "audio_tokens": 1}},

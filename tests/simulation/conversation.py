@@ -35,6 +35,7 @@ from gateway.turns.inputs import (
     SynthesizedSpeech,
     TextDelta,
     Tick,
+    ToolCallEnded,
     Transcript,
     TranscriptFailed,
 )
@@ -47,8 +48,10 @@ from protocol.backend_events import (
     CommandRefused,
     ContextRequested,
     EngineFault,
+    FunctionCallStarted,
     InputTranscriptCompleted,
     OutputAudio,
+    OutputItemEnded,
     OutputTextDelta,
     ResponseEnded,
     ResponseStarted,
@@ -117,7 +120,8 @@ class Conversation:
     """One session of the machine. Time is in samples inside, in milliseconds where a test writes it.
 
     `asr` and `llm` are one answer for all turns, or a list that is used up turn by turn; a reply in several pieces is a
-    list in that list. `looks` are the interim transcripts. Results of a stopped response still arrive, the worst case.
+    list in that list. `looks` are the interim transcripts. `server_tools` are run by the gateway and take `tool_ms`
+    (None: for ever). Results of a stopped response still arrive, the worst case.
     """
 
     def __init__(
@@ -137,6 +141,8 @@ class Conversation:
         piece_ms: int = 100,
         piece_every_ms: int = 20,
         context_ms: int = 0,
+        server_tools: Iterable[str] = (),
+        tool_ms: int | None = None,
         engines: bool = True,
     ) -> None:
         self.machine = TurnMachine(settings or TurnSettings(), CountingIds())
@@ -156,9 +162,12 @@ class Conversation:
         self.piece_ms = piece_ms
         self.piece_every_ms = piece_every_ms
         self.context_ms = context_ms
+        self.server_tools = frozenset(server_tools)
+        self.tool_ms = tool_ms
         self.engines = engines
         self.client_ids = CountingIds()
         self._due: list[tuple[Samples, int, Input]] = []
+        self._server_calls: set[str] = set()
         self._order = 0
         self._timer: Samples | None = None
         self._frame_end: Samples = 0
@@ -337,7 +346,11 @@ class Conversation:
 
     def _perform(self, output: Output) -> None:
         if isinstance(output, ContextRequested):
-            self.later(self.context_ms, ContextProvided(output.response_id))
+            self.later(self.context_ms, ContextProvided(output.response_id, self.server_tools))
+        elif isinstance(output, FunctionCallStarted) and output.name in self.server_tools:
+            self._server_calls.add(output.item_id)
+        elif isinstance(output, OutputItemEnded) and output.item_id in self._server_calls and self.tool_ms is not None:
+            self.later(self.tool_ms, ToolCallEnded(output.response_id, output.item_id))
         elif not self.engines:
             return
         elif isinstance(output, Transcribe | TranscribeItem):

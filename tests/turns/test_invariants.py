@@ -28,6 +28,7 @@ from gateway.turns.inputs import (
     SynthesizedSpeech,
     TextDelta,
     Tick,
+    ToolCallEnded,
     Transcript,
     TranscriptFailed,
 )
@@ -35,12 +36,12 @@ from gateway.turns.response import Output
 from gateway.turns.settings import Deadlines, Detection, TurnSettings
 from gateway.turns.states import Agent, User
 from protocol.audio_time import samples_from_ms
-from protocol.backend_events import ContextRequested, EngineFault, OutputAudio
+from protocol.backend_events import ContextRequested, EngineFault, FunctionCallStarted, OutputAudio
 from tests.simulation.conversation import Conversation
 
 FAULT = EngineFault("broken", "It broke.")
 TEXTS = ["Yes. ", "Well, this is a whole sentence. ", "and on ", "<think>", "</think>", "\N{THUMBS UP SIGN}", "", " "]
-QUICK = Deadlines(transcript=40_000, first_token=30_000, next_token=20_000, speech=25_000)
+QUICK = Deadlines(transcript=40_000, first_token=30_000, next_token=20_000, speech=25_000, tools=15_000)
 SETTINGS = [
     TurnSettings(deadlines=QUICK, live_transcript=True),
     TurnSettings(Detection(create_response=False), deadlines=QUICK),
@@ -68,7 +69,9 @@ class Chaos(Conversation):
     def _perform(self, output: Output) -> None:
         match output:
             case ContextRequested(response_id=of):
-                self.possible += [ContextProvided(of)]
+                self.possible += [ContextProvided(of, frozenset({"call_0"}))]
+            case FunctionCallStarted(response_id=of, item_id=item):
+                self.possible += [ToolCallEnded(of, item)]
             case Transcribe(item_id=item) | TranscribeItem(item_id=item):
                 self.possible += [Transcript(item, text) for text in ("hello you there", "")]
                 self.possible += [TranscriptFailed(item, FAULT)]
@@ -157,6 +160,7 @@ def perform(chaos: Chaos, step: tuple[str, int, int]) -> None:
                 TranscriptFailed("item_unknown", FAULT),
                 PartialTranscript("item_unknown", "x y z"),
                 ContextProvided(responses[b % len(responses)]),
+                ToolCallEnded(responses[b % len(responses)], "item_unknown"),
                 SynthesizedSpeech(responses[b % len(responses)], b % 4, bytes(960)),
                 SynthesisEnded(responses[b % len(responses)], b % 4),
                 TextDelta(responses[b % len(responses)], "From nowhere. "),
