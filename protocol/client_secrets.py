@@ -11,6 +11,7 @@ from openai.types.realtime import RealtimeTranscriptionSessionTurnDetection
 
 from protocol import shapes
 from protocol.client_events import checked_session
+from protocol.mcp_servers import ServerDefinitions
 from protocol.session_settings import SessionDefaults, SessionSettings
 from protocol.shapes import Rules
 
@@ -46,9 +47,11 @@ def client_secret_request(body: Mapping[str, Any]) -> ClientSecretRequest:
     """Return the request in a JSON body; without `session` the key opens default sessions. Raises ProtocolError."""
     shapes.check(dict(body), _Request, rules=_RULES)
     lifetime_s = (body.get("expires_after") or {}).get("seconds")
-    session = body.get("session")
+    given = body.get("session")
+    session: dict[str, Any] = {"type": "realtime"} if given is None else checked_session(given)
+    ServerDefinitions().completed(session.get("tools") or (), "session.tools")  # nobody could tell the page later
     return ClientSecretRequest(
-        session={"type": "realtime"} if session is None else checked_session(session),
+        session=session,
         lifetime_s=DEFAULT_LIFETIME_S if lifetime_s is None else lifetime_s,
     )
 

@@ -55,6 +55,11 @@ def shown(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in tool.items() if key not in SECRETS and value is not None}
 
 
+def holds_secrets(tools: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a definition among `tools` has keys, which nobody but the gateway and the server may see."""
+    return any(tool.get(secret) for tool in tools if tool["type"] == "mcp" for secret in SECRETS)
+
+
 def is_allowed(definition: Mapping[str, Any], tool: McpTool) -> bool:
     """Return whether a definition's `allowed_tools` lets the model use `tool`."""
     allowed = definition.get("allowed_tools")

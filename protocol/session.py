@@ -82,6 +82,7 @@ class SessionProtocol:
         self._running: dict[str, RunningResponse] = {}
         self._pending_audio = PendingAudio()
         self._servers = ServerDefinitions()
+        self._servers.remember(self.settings.tools)
         self._listings = McpListings(self._events, self.conversation)
         self._mcp_calls = McpCalls(self.conversation)
         self._awaiting_tools: dict[str, None] = {}  # in the order in which they asked
@@ -89,8 +90,12 @@ class SessionProtocol:
     # --- the client ----------------------------------------------------------------------------------------------
 
     def open(self) -> list[Output]:
-        """Return what begins the session: session.created, before anything else, and the backend's first settings."""
-        return [self._session_event("session.created"), ToBackend(self.settings.to_configure())]
+        """Return what begins the session: session.created, before anything else, and the backend's first settings.
+
+        MCP servers that stand in the settings from the start are listed as those of an update are.
+        """
+        begin: list[Output] = [self._session_event("session.created"), ToBackend(self.settings.to_configure())]
+        return [*begin, *self._listings.begin(self.settings.tools)]
 
     def receive(self, event: ClientEvent) -> list[Output]:
         """Take a client event. What cannot be obeyed gives exactly one `error` and changes nothing."""

@@ -3,7 +3,8 @@
 Any replica with the same secret can check them and nothing is shared between replicas. A key travels in a header line
 or in a subprotocol entry, of which servers and proxies take 8 KiB; settings that would make it longer than
 `MAX_KEY_CHARACTERS` (long instructions, many tools) stay in this process and the key carries a reference to them, so
-that it opens sessions here only.
+that it opens sessions here only. So do settings with keys of MCP servers: an ephemeral key is signed, not sealed, and
+the page that holds it may not read them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from itsdangerous import BadData, URLSafeSerializer
+
+from protocol.mcp_servers import holds_secrets
 
 PREFIX = "ek_"
 _MARK = "."
@@ -76,7 +79,7 @@ class EphemeralKeys:
         # The nonce makes every key another one.
         payload = {"nonce": secrets.token_urlsafe(6), "expires_at": expires_at_s}
         value = self._sealed({**payload, "session": session})
-        if len(value) > MAX_KEY_CHARACTERS:
+        if len(value) > MAX_KEY_CHARACTERS or holds_secrets(session.get("tools") or ()):
             reference = secrets.token_urlsafe(16)
             packed = self._serializer.dump_payload(session)
             self._kept.put(reference, _Kept(packed, expires_at_s), self._now_s())
@@ -97,8 +100,8 @@ class EphemeralKeys:
         packed = self._kept.get(payload["kept"])
         if packed is None:
             raise KeyRefused(
-                "Incorrect API key provided: the settings of this ephemeral key are too large to travel in it and are "
-                "not kept here (any more). Create another one."
+                "Incorrect API key provided: the settings of this ephemeral key are too large or too secret to travel "
+                "in it and are not kept here (any more). Create another one."
             )
         return cast(dict[str, Any], self._serializer.load_payload(packed))
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from itsdangerous import URLSafeSerializer
 
 from gateway.endpoints import ephemeral_keys
 from gateway.endpoints.ephemeral_keys import (
@@ -160,3 +161,19 @@ def test_the_signing_key_follows_the_secret_then_the_api_key_then_chance() -> No
     assert signing_key("", "k") == signing_key("", "k")
     assert signing_key("", "k") != signing_key("k", "")  # a leaked one must not be the other
     assert signing_key("", "") != signing_key("", "")
+
+
+@pytest.mark.parametrize("secret", [{"authorization": "very-secret"}, {"headers": {"X-Key": "very-secret"}}])
+def test_keys_of_mcp_servers_never_travel_in_an_ephemeral_key(clock: Clock, secret: dict[str, Any]) -> None:
+    tool = {"type": "mcp", "server_label": "s", "server_url": "http://localhost/mcp"}
+    keys = keys_at(clock)
+    open_, sealed = (
+        keys.issue({**SESSION, "tools": [tool]}, 600),
+        keys.issue({**SESSION, "tools": [{**tool, **secret}]}, 600),
+    )
+    assert keys.session_of(sealed.value)["tools"] == [{**tool, **secret}]
+    assert keys_at(clock).session_of(open_.value)["tools"] == [tool]
+    with pytest.raises(KeyRefused, match="not kept here"):
+        keys_at(clock).session_of(sealed.value)
+    payload = URLSafeSerializer("unused").load_payload(sealed.value.removeprefix("ek_").rpartition(".")[0].encode())
+    assert payload.keys() == {"nonce", "expires_at", "kept"}

@@ -42,6 +42,7 @@ class Talk:
         defaults: SessionDefaults | None = None,
         kind: SessionKind = "realtime",
         dialect: Dialect = Dialect.GA,
+        initial: Payload | None = None,
     ) -> None:
         ids = CountingIds()
         self.session = SessionProtocol(
@@ -52,6 +53,7 @@ class Talk:
             defaults=defaults or SessionDefaults(),
             g711=G711Codec(),
             kind=kind,
+            initial=initial,
         )
         self.wire = Wire(dialect, conversation_id=self.session.conversation.id, ids=ids)
         self.outputs: list[Output] = []

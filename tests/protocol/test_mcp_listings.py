@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from protocol.backend_events import ContextRequested, EndReason, EndStatus, ResponseStarted
+from protocol.client_secrets import client_secret_request
 from protocol.commands import CreateResponse, ProvideContext
+from protocol.errors import ProtocolError
 from protocol.mcp_items import McpFailure, McpTool
 from protocol.mcp_listings import KEPT_LISTS, MAX_LISTS
 from protocol.mcp_servers import MAX_SERVERS, McpServer, chat_name, is_allowed, needs_approval
@@ -223,6 +225,23 @@ def test_a_transcription_session_has_no_servers(new_talk: Callable[..., Any]) ->
     talk.open()
     error = talk.refused("session.update", session={"type": "transcription", "tools": [server()]})
     assert error["code"] == "unknown_parameter"
+
+
+def test_servers_that_an_ephemeral_key_brings_are_listed_when_the_session_opens(new_talk: Callable[..., Any]) -> None:
+    talk = new_talk(initial={"type": "realtime", "tools": [server(authorization="tok")]})
+    events = talk.open()
+    assert kinds(events) == ["session.created", "conversation.item.added", "mcp_list_tools.in_progress"]
+    assert events[0]["session"]["tools"] == [server()]
+    listed(talk, SEARCH)
+    talk.update(tools=[{"type": "mcp", "server_label": "docs"}])
+    assert len(orders(talk, ListMcpTools)) == 1
+    begin(talk)
+    assert names(talk) == ["docs__search"]
+
+
+def test_a_key_for_a_server_that_cannot_be_used_is_not_made() -> None:
+    with pytest.raises(ProtocolError, match="connectors and tunnels are hosted by OpenAI"):
+        client_secret_request({"session": {"type": "realtime", "tools": [server(connector_id="connector_gmail")]}})
 
 
 # --- definitions ---------------------------------------------------------------------------------------------------
