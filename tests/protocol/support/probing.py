@@ -119,6 +119,13 @@ def answers_of(probe: Probe) -> tuple[str, ...]:
 
 _SEGMENT = re.compile(r"(?P<name>\w+)(?P<list>\[\])?(\{(?P<member>[^}]+)\})?")
 
+def fields_of_event(probe: Probe, value: Any) -> dict[str, Any]:
+    """Return the fields of the event that a probe sends with a value."""
+    place = probe.path if probe.at is None else probe.at
+    fields: dict[str, Any] = event_with(place, value, probe.beside) if place else value
+    return fields if probe.around is None else probe.around(fields)
+
+
 def event_with(path: str, value: Any, beside: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of an event in which `value` stands at `path`; ABSENT leaves it out.
 
@@ -159,10 +166,7 @@ class _Run:
 def _run(probe: Probe, value: Any) -> _Run:
     frame = None
     if value is not NO_EVENT:
-        place = probe.path if probe.at is None else probe.at
-        fields = event_with(place, value, probe.beside) if place else value
-        fields = probe.around(fields) if probe.around is not None else fields
-        frame = json.dumps({"type": probe.event, "event_id": CLIENT_EVENT_ID, **fields})
+        frame = json.dumps({"type": probe.event, "event_id": CLIENT_EVENT_ID, **fields_of_event(probe, value)})
     return _run_event(frame, probe.setup, probe.then, probe.defaults, probe.kind, probe.dialect)
 
 

@@ -53,6 +53,7 @@ def _conversation(backend: ObedientBackend) -> None:
     backend.send("response.create")
     backend.send("response.create", response={"output_modalities": ["text"]} if _is_ga(backend) else {"modalities": ["text"]})
     backend.talk.send("response.cancel")
+    backend.talk.send("nonsense")
 
 
 def _is_ga(backend: ObedientBackend) -> bool:

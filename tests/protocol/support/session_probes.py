@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from protocol.session_settings import SessionDefaults, SessionKind
+from protocol.wire import Dialect
 from tests.protocol.support.minimal_objects import FUNCTION, SERVER
 from tests.protocol.support.obedient_backend import ObedientBackend
 from tests.protocol.support.probing import NO_EVENT, Probe
@@ -176,8 +177,13 @@ def _session_probes() -> list[Probe]:
 
 def with_transcripts(backend: ObedientBackend) -> None:
     """Transcripts are on."""
-    session = {"type": backend.talk.session.settings.kind, "audio": {"input": {"transcription": {"model": "whisper-1"}}}}
-    backend.send("session.update", session=session)
+    kind, model = backend.talk.session.settings.kind, {"model": "whisper-1"}
+    if backend.talk.wire.dialect is Dialect.GA:
+        session = {"type": kind, "audio": {"input": {"transcription": model}}}
+        backend.send("session.update", session=session)
+    else:
+        event = "session.update" if kind == "realtime" else "transcription_session.update"
+        backend.send(event, session={"input_audio_transcription": model})
 
 
 def _transcription_session_probes() -> list[Probe]:
