@@ -30,7 +30,7 @@ class Conversation:
         self._items: list[Item] = []
         self._client_bytes: dict[str, int] = {}
         self._client_total = 0
-        self._announced: set[str] = set()
+        self._announced: str | None = None
         self._forgotten: set[str] = set()
         self.audio = KeptAudio()
 
@@ -79,7 +79,7 @@ class Conversation:
             index = 1 + next((i for i, other in enumerate(self._items) if other.id == after), -2)
             if index < 0:
                 raise errors.unknown_previous_item(after)
-        if item.id in self._announced or self.get(item.id) is not None:
+        if item.id == self._announced or self.get(item.id) is not None:
             raise errors.duplicate_item(item.id)
         if isinstance(item, FunctionCallOutput) and not self.has_call(item.call_id):
             raise errors.unknown_call(item.call_id)
@@ -98,12 +98,16 @@ class Conversation:
         return previous
 
     def announce(self, item_id: str) -> None:
-        """Reserve the id of speech that is still going on: the client knows it from speech_started."""
-        self._announced.add(item_id)
+        """Reserve the id of speech that is still going on: the client knows it from speech_started.
+
+        There is one stretch of speech at a time: that of an earlier id was dropped.
+        """
+        self._announced = item_id
 
     def add_announced(self, item: Item) -> str | None:
         """Append the item whose id was announced, if it was. Return the id before it."""
-        self._announced.discard(item.id)
+        if item.id == self._announced:
+            self._announced = None
         return self.add(item)
 
     def delete(self, item_id: str) -> None:

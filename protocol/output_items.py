@@ -93,7 +93,7 @@ class OutputMessage(OutputItem):
         """Return more audio; none for a message of text (its response was to be text only)."""
         if self._deltas is None:
             return []
-        if self._conversation is not None:
+        if self._conversation is not None and self._conversation.get(self.item.id) is self.item:  # else it was deleted
             self._conversation.audio.append(self.item.id, pcm)
         return self._sent(self._deltas.feed(pcm))
 

@@ -37,8 +37,8 @@ _WORDS: dict[Any, str] = {
 class Rules:
     """What holds beyond the types. Keys are dotted paths with `[]` for any index, such as `session.tools[].name`.
 
-    `bounds`: least and greatest number. `lengths`: most characters. `required`: fields that the types call optional,
-    `optional`: fields that they call required, though clients leave them out.
+    `bounds`: least and greatest number. `lengths`: most characters. `required`: fields that the types call optional, and
+    for which null does not do; `optional`: fields that they call required, though clients leave them out.
     `narrowed`: a type in place of the declared one. `tolerated`: keys that the types do not know.
     """
 
@@ -184,9 +184,10 @@ def _known_field_problems(
 ) -> Iterator[ProtocolError]:
     for key, declared in fields.items():
         param = _joined(path, key)
-        if key in value:
+        demanded = _general(param) in rules.required
+        if key in value and not (demanded and value[key] is None):
             yield from problems(value[key], declared.annotation, param, rules)
-        elif (declared.is_required() and _general(param) not in rules.optional) or _general(param) in rules.required:
+        elif demanded or (declared.is_required() and _general(param) not in rules.optional):
             yield errors.missing_parameter(param)
 
 

@@ -131,6 +131,7 @@ def test_what_only_ga_knows_is_unknown_in_a_response_too(beta: Any, key: str) ->
         ({"voice": {"id": "voice_1"}}, "invalid_type", "session.voice"),
         ({"modalities": ["smell"]}, "invalid_value", "session.modalities[0]"),
         ({"turn_detection": {"threshold": 0.4}}, "missing_required_parameter", "session.turn_detection.type"),
+        ({"turn_detection": {"type": None}}, "missing_required_parameter", "session.turn_detection.type"),
         (
             {"turn_detection": {"type": "server_vad", "threshold": 1.5}},
             "decimal_above_max_value",

@@ -187,6 +187,13 @@ REFUSED = [
     (item(type="function_call", name="f"), "missing_required_parameter", "item.arguments"),
     (tool(type="function", name="f", strict=True), "unknown_parameter", "session.tools[0].strict"),
     (tool(type="function"), "missing_required_parameter", "session.tools[0].name"),
+    (tool(type="function", name=None), "missing_required_parameter", "session.tools[0].name"),
+    (tool(type=None, name="f"), "missing_required_parameter", "session.tools[0].type"),
+    (
+        item(type="message", role="system", content=[{"type": None, "text": "hi"}]),
+        "missing_required_parameter",
+        "item.content[0].type",
+    ),
     (tool(name="f"), "missing_required_parameter", "session.tools[0].type"),
     (tool(type="web_search"), "invalid_value", "session.tools[0].type"),
     (tool(type="mcp", server_url="http://localhost"), "missing_required_parameter", "session.tools[0].server_label"),

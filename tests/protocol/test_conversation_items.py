@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from protocol.backend_events import InputCleared, OutputAudio, ResponseStarted, SpeechStarted
+
 PNG = "data:image/png;base64,AAAA"
 
 
@@ -175,3 +177,19 @@ def test_an_unknown_item_is_named_in_the_error(talk: Any) -> None:
     assert error["message"] == "Error deleting item: the item with id 'yo' does not exist."
     assert error["param"] is None
     assert talk.refused("conversation.item.retrieve", item_id="yo")["code"] == "item_retrieve_invalid_item_id"
+
+
+def test_the_id_of_speech_that_was_cleared_is_held_no_longer_than_until_the_next_speech(talk: Any) -> None:
+    talk.backend(SpeechStarted("item_u1", 0), InputCleared(), SpeechStarted("item_u2", 48_000))
+    assert len(talk.user_types("mine now", id="item_u1")) == 2
+    item = message("user", text("x"), id="item_u2")
+    assert talk.refused("conversation.item.create", item=item)["code"] == "item_create_duplicate_item_id"
+
+
+def test_of_an_item_that_is_deleted_while_the_agent_speaks_no_audio_is_kept(talk: Any) -> None:
+    talk.backend(ResponseStarted("r"), OutputAudio("r", "item_a1", bytes(960)))
+    talk.send("conversation.item.delete", item_id="item_a1")
+    talk.backend(OutputAudio("r", "item_a1", bytes(960)))
+    talk.user_types("mine now", id="item_a1")
+    (part,) = talk.retrieved("item_a1")["content"]
+    assert "audio" not in part

@@ -8,14 +8,23 @@ from collections import Counter
 from typing import Any
 
 from protocol import client_events as client
+from protocol.backend_events import (
+    EndStatus,
+    OutputAudio,
+    OutputItemEnded,
+    OutputTextDelta,
+    ResponseEnded,
+    ResponseStarted,
+)
 from protocol.errors import ProtocolError
 from protocol.outputs import Output, ServerEvent, ToBackend
+from protocol.session import SessionProtocol
 from protocol.session_settings import SessionKind
 from protocol.wire import Dialect
 from protocol.wire_rules import MAX_EVENT_ID
 from tests.protocol.conftest import Payload, Talk
 from tests.protocol.fuzz.choices import Choices
-from tests.protocol.fuzz.client_frames import frame
+from tests.protocol.fuzz.client_frames import Known, frame
 from tests.protocol.fuzz.random_backend import RandomBackend
 
 SESSIONS: list[tuple[Dialect, SessionKind]] = [
@@ -37,6 +46,15 @@ ACKNOWLEDGED: dict[type, tuple[str, ...]] = {
 """How events are answered at once: by events, and by commands that the backend answers."""
 
 
+_A_SPOKEN_REPLY = (
+    ResponseStarted("resp_a"),
+    OutputTextDelta("resp_a", "item_a", "One. Two."),
+    OutputAudio("resp_a", "item_a", bytes(96_000)),
+    OutputItemEnded("resp_a", "item_a"),
+    ResponseEnded("resp_a", EndStatus.COMPLETED),
+)
+
+
 class FuzzedSession:
     """Runs a session on `choices`. `seen` counts what came up, so that a test can tell that much did."""
 
@@ -46,10 +64,13 @@ class FuzzedSession:
         dialect, kind = choices.one_of(SESSIONS)
         self.talk = Talk(kind=kind, dialect=dialect)
         self.backend = RandomBackend(choices, answers=kind == "realtime")
-        self._ids: list[str] = []
+        self._known = Known()
         self._event_ids: set[str] = set()
         self._open: set[str] = set()
         self._took(self.talk.open())
+        if kind == "realtime" and choices.chance(2):
+            for event in _A_SPOKEN_REPLY:
+                self._reported(event)
 
     @property
     def dialect(self) -> str:
@@ -62,7 +83,7 @@ class FuzzedSession:
             if self._choices.number(5) < 2:
                 self._report()
             else:
-                self._frame(frame(self._choices, self.dialect, self.talk.session.settings.kind, self._ids))
+                self._frame(frame(self._choices, self.dialect, self.talk.session.settings.kind, self._known))
 
     # --- the backend -------------------------------------------------------------------------------------------------
 
@@ -143,8 +164,10 @@ class FuzzedSession:
                     self._open.add(payload["response"]["id"])
                 case "response.done":
                     self._open.remove(payload["response"]["id"])
+                case "response.output_audio.delta" | "response.audio.delta":
+                    self._known.spoken.append(payload["item_id"])
                 case "conversation.item.added" | "conversation.item.created":
-                    self._ids.append(payload["item"]["id"])
+                    self._known.ids.append(payload["item"]["id"])
             if "response_id" in payload:
                 assert payload["response_id"] in self._open
 
@@ -153,7 +176,7 @@ class FuzzedSession:
         for event in self.backend.rest():
             self._reported(event)
         assert not self._open, "every response ends"
-        left = leftovers(self.talk)
+        left = leftovers(self.talk.session)
         assert left == {}, left
         self._check_answers()
 
@@ -197,9 +220,8 @@ def _finite(digits: str) -> float:
     return number
 
 
-def leftovers(talk: Talk) -> dict[str, Any]:
+def leftovers(session: SessionProtocol) -> dict[str, Any]:
     """Return what a session still remembers of work that is over."""
-    session = talk.session
     items = {item.id for item in session.conversation.items}
     conversation = session.conversation
     kept = {
@@ -207,8 +229,7 @@ def leftovers(talk: Talk) -> dict[str, Any]:
         "running responses": session._running,
         "pending audio": session._pending_audio._waiting,
         "private recordings": session._pending_audio._private,
-        "models of items": session._input._models,
-        "announced items": conversation._announced,
+        "wishes for transcripts": session._input._wanted,
         "forgotten items": conversation._forgotten - items,
         "sizes of items": conversation._client_bytes.keys() - items,
         "audio of items": conversation.audio._audio.keys() - items,

@@ -157,7 +157,11 @@ def _section(section: Section) -> str:
             for column, event, _ in section.columns
             if column in fields
         }
-        probes = [PROBES[section.dialect][event, fields[column].path] for column, event, _ in section.columns if column in fields]
+        probes = [
+            PROBES[section.dialect][event, fields[column].path]
+            for column, event, _ in section.columns
+            if column in fields
+        ]
         words = [_cell(verdicts[column]) if column in verdicts else "–" for column in titles]
         values = _values(next(iter(fields.values())), _RULES[section.dialect])
         lines.append(_row(f"`{relative}`", values, *words, _remark(list(verdicts.values()), probes)))

@@ -15,9 +15,7 @@ _MESSAGES = {
 }
 
 ITEMS: dict[str, dict[str, Any]] = {
-    **{
-        f"message {role}": {"type": "message", "role": role, "content": content} for role, content in _MESSAGES.items()
-    },
+    **{f"message {role}": {"type": "message", "role": role, "content": content} for role, content in _MESSAGES.items()},
     "function_call": {"type": "function_call", "name": "look_up", "arguments": '{"word": "tea"}', "call_id": CALL},
     "function_call_output": {"type": "function_call_output", "call_id": CALL, "output": "Tea is a plant."},
     "mcp_list_tools": {"type": "mcp_list_tools", "server_label": SERVER, "tools": []},

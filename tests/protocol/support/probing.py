@@ -25,7 +25,6 @@ from tests.protocol.support.minimal_objects import MINIMAL
 from tests.protocol.support.obedient_backend import ObedientBackend
 
 
-
 class _Nothing(Enum):
     ABSENT = "the field is left out"
     NO_EVENT = "the event is not sent"
@@ -118,6 +117,7 @@ def answers_of(probe: Probe) -> tuple[str, ...]:
 # --- events --------------------------------------------------------------------------------------------------------
 
 _SEGMENT = re.compile(r"(?P<name>\w+)(?P<list>\[\])?(\{(?P<member>[^}]+)\})?")
+
 
 def fields_of_event(probe: Probe, value: Any) -> dict[str, Any]:
     """Return the fields of the event that a probe sends with a value."""

@@ -51,7 +51,9 @@ def _conversation(backend: ObedientBackend) -> None:
     with_transcripts(backend)
     backend.user_turn()
     backend.send("response.create")
-    backend.send("response.create", response={"output_modalities": ["text"]} if _is_ga(backend) else {"modalities": ["text"]})
+    backend.send(
+        "response.create", response={"output_modalities": ["text"]} if _is_ga(backend) else {"modalities": ["text"]}
+    )
     backend.talk.send("response.cancel")
     backend.talk.send("nonsense")
 
