@@ -11,13 +11,16 @@ from pathlib import Path
 
 from protocol import wire_rules
 from protocol.beta.client_rules import BETA_RULES
+from protocol.audio_time import s_from_samples, samples_from_bytes
+from protocol.conversation import TRUNCATE_TOLERANCE_MS
+from protocol.item_audio import LONGEST_PENDING_S
+from protocol.kept_audio import ITEM_LIMIT_BYTES, SESSION_BUDGET_BYTES
 from protocol.shapes import Rules
-from protocol.wire import Dialect
 from protocol.wire_rules import CLIENT_RULES
 from tests.protocol.support.beta_probes import BETA_PROBES
 from tests.protocol.support.catalogue import CLIENT_EVENTS, SERVER_EVENTS, Field, client_fields, server_fields
 from tests.protocol.support.event_probes import EVENT_PROBES
-from tests.protocol.support.obedient_backend import ObedientBackend
+from tests.protocol.support.our_errors import our_errors
 from tests.protocol.support.probing import Probe, Verdict, answers_of, verdict
 from tests.protocol.support.server_event_scenarios import NEVER, UNSENT_FIELDS, sent_events
 from tests.protocol.support.session_probes import SESSION_PROBES
@@ -304,10 +307,23 @@ def unsent_fields(dialect: str) -> set[tuple[str, str]]:
 # --- the whole -------------------------------------------------------------------------------------------------------
 
 
+_LIMITS = {
+    **{name: getattr(wire_rules, name) for name in dir(wire_rules) if name.startswith("MAX_")},
+    "LONGEST_PENDING_S": LONGEST_PENDING_S,
+    "KEPT_ITEM_S": round(s_from_samples(samples_from_bytes(ITEM_LIMIT_BYTES))),
+    "KEPT_SESSION_S": round(s_from_samples(samples_from_bytes(SESSION_BUDGET_BYTES))),
+    "TRUNCATE_TOLERANCE_MS": TRUNCATE_TOLERANCE_MS,
+}
+
+
+def _our_errors() -> str:
+    lines = ["### Codes of our own, where OpenAI's are not known", "", _row("code", "when"), "|---|---|"]
+    return "\n".join([*lines, *(_row(f"`{code}`", reason) for code, reason in our_errors())])
+
+
 def text() -> str:
     """Return the document."""
-    limits = {name: getattr(wire_rules, name) for name in dir(wire_rules) if name.startswith("MAX_")}
     introduction = INTRODUCTION.read_text(encoding="utf-8")
-    filled = re.sub(r"<(MAX_\w+)>", lambda match: f"{limits[match[1]]:,}", introduction)
+    filled = re.sub(r"<([A-Z_]+)>", lambda match: f"{_LIMITS[match[1]]:,}", introduction)
     parts = [_client_events(), *map(_section, SECTIONS[:4]), _small_fields(), *map(_section, SECTIONS[4:])]
-    return "\n\n".join([filled.rstrip(), *parts, _server_events()]) + "\n"
+    return "\n\n".join([filled.rstrip(), *parts, _server_events(), _our_errors()]) + "\n"
