@@ -11,8 +11,10 @@ from tests.protocol.support.event_probes import small_event_probes, typed_two
 from tests.protocol.support.item_probes import (
     HAS_NO_EFFECT,
     RECORDING,
+    SEEN_BY_NOBODY,
     SPEECH,
     STATES,
+    message,
     result_comes,
     with_a_call,
 )
@@ -100,14 +102,12 @@ def _input_probes(event: str, kind: SessionKind) -> list[Probe]:
     return probes
 
 
-def _message(role: str, kind: str, **fields: Any) -> dict[str, Any]:
-    whole = {"input_audio": {"transcript": "Hi."}, "item_reference": {"id": "u1"}, "audio": {"transcript": "Hi."}}
-    part = {"type": kind, **whole.get(kind, {"text": "Hi."}), **fields}
-    return {"type": "message", "role": role, "content": [part]}
-
-
-def _heard(**fields: Any) -> dict[str, Any]:
-    return {"type": "message", "role": "user", "content": [{"type": "input_audio", **fields}]}
+def _said_by_the_user(fields: dict[str, Any]) -> dict[str, Any]:
+    """Complete a message of which only the content was given."""
+    if "item" in fields:
+        return {"item": {"type": "message", "role": "user", **fields["item"]}}
+    (item,) = fields["response"]["input"]
+    return {"response": {"input": [{"type": "message", "role": "user", **item}]}}
 
 
 def _with_all(backend: ObedientBackend) -> None:
@@ -124,6 +124,12 @@ def _item_probes(root: str, event: str) -> list[Probe]:
     def add(path: str, *values: Any, **details: Any) -> None:
         probes.append(Probe(event, f"{root}.{path}", values, dialect=Dialect.BETA, **details))
 
+    def whole(path: str, *items: dict[str, Any], **details: Any) -> None:
+        if own:
+            add(path, *items, at="item", instead=NO_EVENT, **details)
+        else:
+            add(path, *({"input": [item]} for item in items), at="response", instead={"input": []}, **details)
+
     def with_input(*more: Any, first: bool) -> Any:
         def around(fields: dict[str, Any]) -> dict[str, Any]:
             given = fields["response"]["input"]
@@ -135,18 +141,21 @@ def _item_probes(root: str, event: str) -> list[Probe]:
     before: dict[str, Any] = {"setup": with_a_call} if own else {"around": with_input(call, first=True)}
     other_call = {**call, "call_id": "call_9"}
     reference = [] if own else [{"type": "item_reference", "id": "u1"}]
-    add("type", said, other_call, *reference, output, at=root, instead=NO_EVENT, setup=_with_all)
-    messages = [_message(role, kind) for role, kind in (("user", "input_text"), ("assistant", "text"))]
-    add("role", *messages, _message("system", "input_text"), at=root, instead=NO_EVENT)
+    whole("type", said, other_call, *reference, output, setup=_with_all)
+    roles = (("user", "input_text"), ("assistant", "text"), ("system", "input_text"))
+    whole("role", *(message(role, kind) for role, kind in roles))
     parts = [("user", kind) for kind in ("input_text", "input_audio", "item_reference")]
     parts += [("assistant", kind) for kind in ("text", "audio")]
-    contents = [_message(role, kind) for role, kind in parts if own or kind != "audio"]
-    add("content[].type", *contents, at=root, instead=NO_EVENT, why=ITEM_REFERENCE)
-    add("content[].id", _message("user", "input_text", id="x"), at=root, instead=NO_EVENT, why=ITEM_REFERENCE)
-    add("content[].text", _message("user", "input_text", text="a"), at=root, instead=_message("user", "input_text"))
+    contents = [message(role, kind) for role, kind in parts if own or kind != "audio"]
+    whole("content[].type", *contents, why=ITEM_REFERENCE)
+    add(
+        "content[].id", "u1", beside={"type": "input_text", "text": "Hi."}, around=_said_by_the_user, why=ITEM_REFERENCE
+    )
+    spoken: dict[str, Any] = {"around": _said_by_the_user}
+    add("content[].text", "Hi.", instead="Ho.", beside={"type": "input_text"}, **spoken)
     for key, one, other in (("audio", SPEECH, RECORDING), ("transcript", "One.", "Two.")):
-        add(f"content[].{key}", _heard(**{key: one}), at=root, instead=_heard(**{key: other}))
-    add("id", "mine", beside=said, shown=own, why="items of one response are seen by nobody")
+        add(f"content[].{key}", one, instead=other, beside={"type": "input_audio"}, **spoken)
+    add("id", "mine", beside=said, shown=own, why=SEEN_BY_NOBODY)
     add("object", "realtime.item", beside=said, why=HAS_NO_EFFECT)
     add("status", *STATES, beside=said, why=HAS_NO_EFFECT)
     add("name", "look_up", instead="look_down", beside=call, **after)

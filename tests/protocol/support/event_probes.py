@@ -81,7 +81,15 @@ def _response_probes() -> list[Probe]:
     add("prompt.id", "pmpt_1", instead="pmpt_2", why=NO_PROMPT_STORE)
     add("prompt.version", "2", beside={"id": "pmpt_1"}, why=NO_PROMPT_STORE)
     add("prompt.variables", {"name": "Ann"}, beside={"id": "pmpt_1"}, why=NO_PROMPT_STORE)
-    add("input[]{item_reference}", {}, instead=NO_EVENT, setup=typed_two)
+    reference = Probe(
+        "response.create",
+        f"{root}.input[]{{item_reference}}",
+        ({"input": [ITEMS["item_reference"]]},),
+        at=root,
+        instead={"input": []},
+        setup=typed_two,
+    )
+    probes.append(reference)
     add("input[]{item_reference}.id", "u1", instead="u2", setup=typed_two)
     return [*probes, *tool_probes("response.create", root), *item_probes("response.input[]", "response.create")]
 

@@ -206,7 +206,7 @@ _ECHOES = re.compile(
     r"|response\.(created|done)\.response"
 )
 _INDEX = re.compile(r"\[\d+\]")
-_COUNTED_ID = re.compile(r"(item|resp|event|call|conv)_\d+")
+_COUNTED_ID = re.compile(r"(item|resp|event|call|conv|mcpr)_\d+")
 
 
 def _is_echo(path: str) -> bool:

@@ -14,13 +14,16 @@ from protocol.backend_events import (
     ResponseEnded,
     ResponseStarted,
 )
-from protocol.outputs import ServerEvent
+from protocol.mcp_items import McpFailure
+from protocol.outputs import ListMcpTools, ServerEvent
 from protocol.session_settings import SessionKind
 from protocol.wire import Dialect
 from tests.protocol.conftest import Payload, Talk
 from tests.protocol.support.event_probes import agent_was_cut, typed_two
+from tests.protocol.support.item_probes import with_a_request
+from tests.protocol.support.minimal_objects import MCP_SERVER
 from tests.protocol.support.obedient_backend import SECOND, ObedientBackend
-from tests.protocol.support.session_probes import with_transcripts
+from tests.protocol.support.session_probes import with_logprobs, with_transcripts
 
 OF_WEBRTC = "WebRTC and SIP: there the server owns the player"
 NEVER = {
@@ -84,8 +87,24 @@ def _faults(backend: ObedientBackend) -> None:
     backend.says(ResponseStarted("r2"), ResponseEnded("r2", EndStatus.INCOMPLETE, 0, EndReason.MAX_OUTPUT_TOKENS))
 
 
+def _mcp(backend: ObedientBackend) -> None:
+    with_a_request(backend)
+    backend.goes_on()
+    backend.talk.update(tools=[{**MCP_SERVER, "server_url": "http://127.0.0.1:9/gone", "require_approval": "never"}])
+    orders = [output.item_id for output in backend.talk.outputs if isinstance(output, ListMcpTools)]
+    gone = McpFailure("http_error", "Nobody is there.", 502)
+    backend.talk._taken(backend.talk.session.mcp_tools_listed(orders[-1], gone))
+
+
+def _mcp_call_fails(backend: ObedientBackend) -> None:
+    backend.send("session.update", session={"type": "realtime", "tools": [{**MCP_SERVER, "require_approval": "never"}]})
+    backend.failing = True
+    backend.user_turn()
+
+
 def _dictation(backend: ObedientBackend) -> None:
     with_transcripts(backend)
+    with_logprobs(backend)
     backend.user_turn()
 
 
@@ -96,12 +115,15 @@ _SCENARIOS: tuple[tuple[SessionKind, Callable[[ObedientBackend], None]], ...] = 
     ("realtime", _faults),
     ("transcription", _dictation),
 )
+_SCENARIOS_OF_GA: tuple[Callable[[ObedientBackend], None], ...] = (_mcp, _mcp_call_fails)
+"""What beta has no words for."""
 
 
 def sent_events(dialect: str) -> list[Payload]:
     """Return all server events of all the conversations, lawful every one."""
     sent: list[Payload] = []
-    for kind, scenario in _SCENARIOS:
+    of_ga = [("realtime", scenario) for scenario in _SCENARIOS_OF_GA] if dialect == "GA" else []
+    for kind, scenario in (*_SCENARIOS, *of_ga):
         talk = Talk(kind=kind, dialect=Dialect(dialect.lower()))
         backend = ObedientBackend(talk)
         talk.open()

@@ -6,7 +6,7 @@ from typing import Any
 
 from protocol.session_settings import SessionDefaults, SessionKind
 from protocol.wire import Dialect
-from tests.protocol.support.minimal_objects import FUNCTION, SERVER
+from tests.protocol.support.minimal_objects import FUNCTION, MCP_SERVER, SERVER
 from tests.protocol.support.obedient_backend import ObedientBackend
 from tests.protocol.support.probing import NO_EVENT, Probe
 
@@ -27,7 +27,7 @@ URL = "http://127.0.0.1:9/mcp"
 
 def with_tools(backend: ObedientBackend) -> None:
     """The session has a function and an MCP server."""
-    backend.send("session.update", session={"type": "realtime", "tools": [FUNCTION]})
+    backend.send("session.update", session={"type": "realtime", "tools": [FUNCTION, MCP_SERVER]})
 
 
 def input_probes(root: str, kind: SessionKind) -> list[Probe]:
@@ -117,9 +117,9 @@ def _mcp_probes(event: str, root: str) -> list[Probe]:
         "connector_sharepoint",
     ]
     hosted = "connectors and tunnels are hosted by OpenAI; give the `server_url` of an MCP server"
-    add("tool_choice{mcp}", {})
-    add("tool_choice{mcp}.server_label", SERVER, instead="other")
-    add("tool_choice{mcp}.name", "count")
+    add("tool_choice{mcp}", {}, setup=with_tools)
+    add("tool_choice{mcp}.server_label", SERVER, instead="other", setup=with_tools)
+    add("tool_choice{mcp}.name", "count", setup=with_tools)
     at = "tools[]{mcp}"
     add(at, {})
     add(f"{at}.server_label", "other", instead=SERVER)
@@ -184,6 +184,15 @@ def with_transcripts(backend: ObedientBackend) -> None:
     else:
         event = "session.update" if kind == "realtime" else "transcription_session.update"
         backend.send(event, session={"input_audio_transcription": model})
+
+
+def with_logprobs(backend: ObedientBackend) -> None:
+    """A transcription session tells log probabilities."""
+    include = ["item.input_audio_transcription.logprobs"]
+    if backend.talk.wire.dialect is Dialect.GA:
+        backend.send("session.update", session={"type": "transcription", "include": include})
+    else:
+        backend.send("transcription_session.update", session={"include": include})
 
 
 def _transcription_session_probes() -> list[Probe]:
