@@ -19,14 +19,14 @@ from protocol.shapes import Rules
 from protocol.wire_rules import CLIENT_RULES
 from tests.protocol.support.beta_probes import BETA_PROBES
 from tests.protocol.support.catalogue import CLIENT_EVENTS, SERVER_EVENTS, Field, client_fields, server_fields
-from tests.protocol.support.event_probes import EVENT_PROBES
+from tests.protocol.support.event_probes import EVENT_PROBES, ON_A_WEBSOCKET
 from tests.protocol.support.our_errors import our_errors
 from tests.protocol.support.probing import Probe, Verdict, answers_of, verdict
 from tests.protocol.support.server_event_scenarios import NEVER, UNSENT_FIELDS, sent_events
 from tests.protocol.support.session_probes import SESSION_PROBES
 
 README = Path(__file__).parents[3] / "protocol" / "README.md"
-INTRODUCTION = Path(__file__).with_name("introduction.md")
+INTRODUCTION = Path(__file__).with_name("introduction.txt")
 
 PROBES = {
     "GA": {(probe.event, probe.path): probe for probe in (*SESSION_PROBES, *EVENT_PROBES)},
@@ -35,6 +35,7 @@ PROBES = {
 _RULES = {"GA": CLIENT_RULES, "beta": BETA_RULES}
 
 EFFECTS: tuple[tuple[str, str], ...] = (
+    (r".*previous_item_id|conversation\.item\.(deleted|truncated)", "the conversation"),
     (r"Configure\.turn_detection", "turn-taking"),
     (r"Configure\.audio_output|CreateResponse\.audio", "speech or text"),
     (r"Configure\.|RecogniseItem|.*_transcription\.", "the recogniser"),
@@ -51,7 +52,6 @@ EFFECTS: tuple[tuple[str, str], ...] = (
     (r"CommitInput|ClearInput|input_audio_buffer", "the input buffer"),
     (r"ListMcpTools|mcp_list_tools", "the server's tools"),
     (r"CallMcpTool|ToolCallEnded|response\.mcp", "calls of the server's tools"),
-    (r".*previous_item_id|conversation\.item\.(deleted|truncated)", "the conversation"),
     (r"response\.|rate_limits|error\.|conversation\.item", "the events that follow"),
 )
 """What a place where an effect was observed is called in the table. The first that fits counts."""
@@ -153,22 +153,41 @@ def _section(section: Section) -> str:
     titles = [column for column, _, _ in section.columns]
     lines = [f"### {section.title}", "", _row("field", "values", *titles, "effect, or why there is none")]
     lines.append("|---" * (len(titles) + 3) + "|")
-    for relative in rows:
-        fields = rows[relative]
+    cells: dict[str, tuple[str, ...]] = {}
+    for relative, fields in rows.items():
+        given = [(event, fields[column].path) for column, event, _ in section.columns if column in fields]
         verdicts = {
-            column: observed(section.dialect, event, fields[column].path)
-            for column, event, _ in section.columns
-            if column in fields
+            field.path: observed(section.dialect, *key) for key, field in zip(given, fields.values(), strict=True)
         }
-        probes = [
-            PROBES[section.dialect][event, fields[column].path]
-            for column, event, _ in section.columns
-            if column in fields
-        ]
-        words = [_cell(verdicts[column]) if column in verdicts else "–" for column in titles]
+        probes = [PROBES[section.dialect][key] for key in given]
+        words = [_cell(verdicts[fields[column].path]) if column in fields else "–" for column in titles]
         values = _values(next(iter(fields.values())), _RULES[section.dialect])
-        lines.append(_row(f"`{relative}`", values, *words, _remark(list(verdicts.values()), probes)))
-    return "\n".join(lines)
+        cells[relative] = (values, *words, _remark(list(verdicts.values()), probes))
+    return "\n".join([*lines, *(_row(names, *told) for names, told in _merged(cells))])
+
+
+def _merged(cells: dict[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the rows, those of one object, or of one field in several kinds of objects, that say the same as one."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for path, told in cells.items():
+        member, _, rest = path.rpartition("}")
+        alike = (
+            rest
+            if member.count("{") == 1 and path.startswith("{") and rest in _OF_EVERY_ITEM
+            else path.rpartition(".")[0]
+        )
+        groups.setdefault((alike, *told), []).append(path)
+    return [(_names(paths), tuple(key[1:])) for key, paths in groups.items()]
+
+
+_OF_EVERY_ITEM = (".id", ".object", ".status")
+
+
+def _names(paths: list[str]) -> str:
+    first, *others = paths
+    parent = first.rpartition(".")[0]
+    short = [path.removeprefix(parent) if parent and path.startswith(f"{parent}.") else path for path in others]
+    return " ".join(f"`{name}`" for name in (first, *short))
 
 
 def fields_of(dialect: str, event: str) -> list[Field]:
@@ -183,7 +202,9 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(found: Verdict) -> str:
+def _cell(found: Verdict, probe: Probe | None = None) -> str:
+    if probe is not None and probe.why == ON_A_WEBSOCKET:
+        return f"not on a WebSocket: `{found.code}` at `{found.param}`"
     if found.word == "refused":
         return f"refused: `{found.code}`" + (f" at `{_general(found.param)}`" if found.param else "")
     if found.refused:
@@ -197,6 +218,7 @@ def _general(path: str) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, dict):
+        value = value["input"][0] if "input" in value else value
         content = value.get("content")
         return _shown(content[0]["type"] if content else value.get("type"))
     return f"`{json.dumps(value) if not isinstance(value, str) else value}`"
@@ -222,6 +244,8 @@ def _values(field: Field, rules: Rules) -> str:
     if (low, high) != (None, None):
         words.append(f"{low}–{high}" if high is not None else f"≥ {low}")
     longest = rules.lengths.get(path)
+    if path == "item.id" and "mcp_" not in field.path:
+        longest = wire_rules.MAX_ITEM_ID  # checked where the item's type is known
     if longest is not None:
         words.append(f"≤ {longest:,} characters")
     return " ".join(words if len(words) < 9 else [*words[:8], "…"])
@@ -234,7 +258,7 @@ def _client_events() -> str:
     lines = ["### Client events", "", _row("event", "GA", "beta", "first answers", "remark"), "|---|---|---|---|---|"]
     for event in {**CLIENT_EVENTS["GA"], **CLIENT_EVENTS["beta"]}:
         found = {name: observed(name, event, "") if event in CLIENT_EVENTS[name] else None for name in PROBES}
-        cells = ["–" if one is None else _cell(one) for one in found.values()]
+        cells = ["–" if one is None else _cell(one, PROBES[name][event, ""]) for name, one in found.items()]
         dialect = next(name for name, one in found.items() if one is not None)
         probe = PROBES[dialect][event, ""]
         answers = " ".join(f"`{kind}`" for kind in answers_of(probe)[:4]) or "none"
@@ -271,11 +295,16 @@ def _server_events() -> str:
             if kind in sent[dialect]:
                 cells.append("sent")
             else:
-                cells.append("not on a WebSocket" if kind in SERVER_EVENTS[dialect] else "–")
+                cells.append(_never(dialect, kind) if kind in SERVER_EVENTS[dialect] else "–")
         remarks = [NEVER[dialect][kind] for dialect in SERVER_EVENTS if kind in NEVER[dialect]]
         remarks += [f"without `{field}`: {why}" for (of, field), why in UNSENT_FIELDS.items() if of == kind]
         lines.append(_row(f"`{kind}`", *cells, "; ".join(dict.fromkeys(remarks))))
     return "\n".join(lines)
+
+
+def _never(dialect: str, kind: str) -> str:
+    of_another_transport = re.search(r"WebRTC|SIP", NEVER[dialect].get(kind, ""))
+    return "not on a WebSocket" if of_another_transport else "never"
 
 
 @cache
