@@ -146,7 +146,7 @@ def item_from_wire(raw: dict[str, Any], ids: IdSource, path: str = "item") -> It
         case "function_call_output":
             return FunctionCallOutput(item_id, raw["call_id"], raw["output"])
         case kind if kind.startswith("mcp_"):
-            return mcp_item_from_wire(raw, item_id)
+            return mcp_item_from_wire(raw, item_id, path)
         case _:
             parts = [_part(part, f"{path}.content[{index}]") for index, part in enumerate(raw["content"])]
             return Message(item_id, raw["role"], parts)

@@ -8,13 +8,10 @@ results; none is started for it.
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from protocol import errors
 from protocol.commands import ToolCallEnded
 from protocol.conversation import Conversation
-from protocol.mcp_items import McpApprovalRequest, McpApprovalResponse, McpCall, McpFailure
+from protocol.mcp_items import McpApprovalRequest, McpApprovalResponse, McpCall, McpFailure, json_object
 from protocol.mcp_listings import OfferedTool
 from protocol.output_items import OutputItem
 from protocol.outputs import CallMcpTool, Output, ServerEvent, ToBackend
@@ -49,7 +46,7 @@ class OutputMcpCall(OutputItem):
         self.call = item
         self.tool = tool
         self.response_id = response_id
-        self.arguments = _arguments(item.arguments)
+        self.arguments = json_object(item.arguments)
 
     def begin(self) -> list[ServerEvent]:
         """Return the opening of the item and its arguments, whole. agents-js wants `obfuscation` in the delta."""
@@ -84,14 +81,6 @@ class OutputApprovalRequest(OutputItem):
         """Return all of the item's events."""
         self.open = False
         return [*self._begun(), *self._ended()]
-
-
-def _arguments(text: str) -> dict[str, Any] | None:
-    try:
-        arguments = json.loads(text)
-    except ValueError:
-        return None
-    return arguments if isinstance(arguments, dict) else None
 
 
 class McpCalls:

@@ -6,8 +6,11 @@ null while there is none: agents-js dies without `output`.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from protocol import errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +152,17 @@ class McpApprovalResponse:
 McpItem = McpListTools | McpCall | McpApprovalRequest | McpApprovalResponse
 
 
-def mcp_item_from_wire(raw: dict[str, Any], item_id: str) -> McpItem:
-    """Return the MCP item that a client wrote; `raw` has the right types.
+def json_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object in `text`, or None where it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def mcp_item_from_wire(raw: dict[str, Any], item_id: str, path: str) -> McpItem:
+    """Return the MCP item that a client wrote; `raw` has the right types. Raises ProtocolError.
 
     A client that replays a conversation re-creates its calls and lists. They are records: nothing is run for them.
     """
@@ -169,6 +181,8 @@ def mcp_item_from_wire(raw: dict[str, Any], item_id: str) -> McpItem:
                 raw.get("error"),
             )
         case "mcp_approval_request":
+            if json_object(raw["arguments"]) is None:
+                raise errors.refused_value(f"{path}.arguments", f"Invalid '{path}.arguments': expected a JSON object.")
             return McpApprovalRequest(item_id, raw["server_label"], raw["name"], raw["arguments"])
         case _:
             return McpApprovalResponse(item_id, raw["approval_request_id"], raw["approve"], raw.get("reason"))

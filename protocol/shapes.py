@@ -37,8 +37,8 @@ _WORDS: dict[Any, str] = {
 class Rules:
     """What holds beyond the types. Keys are dotted paths with `[]` for any index, such as `session.tools[].name`.
 
-    `bounds`: least and greatest number. `lengths`: most characters. `required`: fields that the types call optional, and
-    for which null does not do; `optional`: fields that they call required, though clients leave them out.
+    `bounds`: least and greatest number. `lengths`: most characters. `required`: fields that the types call optional,
+    and for which null does not do; `optional`: fields that they call required, though clients leave them out.
     `narrowed`: a type in place of the declared one. `tolerated`: keys that the types do not know.
     """
 

@@ -102,6 +102,8 @@ CLIENT_RULES = Rules(
             "response.tools[].name",
             "item.content[].type",
             "response.input[].content[].type",
+            "item.tools[].input_schema",
+            "response.input[].tools[].input_schema",
         }
     ),
     optional=frozenset({"item.id"}),  # the types want it in MCP items; agents-js answers approvals without

@@ -13,6 +13,7 @@ from gateway.backends.cascade import CascadeBackend
 from gateway.event_log import EventLog
 from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
+from gateway.mcp.allowed_hosts import AllowedHosts
 from gateway.session import Session
 from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer, ScriptedVad, soft_tone
 from models.interfaces import Engines
@@ -183,6 +184,7 @@ async def open_session(
     log: EventLog | None = None,
     vad: Any = None,
     dialect: Dialect = Dialect.GA,
+    mcp_hosts: AllowedHosts | None = None,
 ) -> AsyncIterator[RunningSession]:
     """Run a session on a cascade (or `backend`); leaving ends it."""
     ids = CountingIds()
@@ -202,6 +204,7 @@ async def open_session(
         now=time.now,
         log=log or EventLog.off(),
         dialect=dialect,
+        mcp_hosts=mcp_hosts,
     )
     run = asyncio.ensure_future(session.run())
     await settle()

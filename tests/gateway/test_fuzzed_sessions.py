@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gateway.mcp.allowed_hosts import AllowedHosts
 from protocol.beta.wire_law import beta_violations
 from protocol.wire import Dialect
 from tests.gateway.fed_time import FedTime, settle
@@ -103,7 +104,8 @@ async def check(data: bytes) -> None:
     choices = Choices(data)
     dialect = choices.one_of([Dialect.GA, Dialect.BETA])
     time = FedTime()
-    async with open_session(time, scripted_engines(time), dialect=dialect) as running:
+    nowhere = AllowedHosts(bound=("0.0.0.0",))  # no MCP server may be reached: the test leaves no machine
+    async with open_session(time, scripted_engines(time), dialect=dialect, mcp_hosts=nowhere) as running:
         client = RandomClient(running, choices, dialect)
         await client.run()
         await client.come_to_rest()

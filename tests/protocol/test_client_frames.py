@@ -186,6 +186,11 @@ REFUSED = [
     (item(type="message", role="user", content=[], id="i" * 33), "string_above_max_length", "item.id"),
     (item(type="function_call", name="f"), "missing_required_parameter", "item.arguments"),
     (tool(type="function", name="f", strict=True), "unknown_parameter", "session.tools[0].strict"),
+    (
+        item(type="mcp_list_tools", server_label="x", tools=[{"name": "t", "input_schema": None}]),
+        "missing_required_parameter",
+        "item.tools[0].input_schema",
+    ),
     (tool(type="function"), "missing_required_parameter", "session.tools[0].name"),
     (tool(type="function", name=None), "missing_required_parameter", "session.tools[0].name"),
     (tool(type=None, name="f"), "missing_required_parameter", "session.tools[0].type"),
@@ -254,3 +259,11 @@ def test_an_error_does_not_repeat_a_long_string() -> None:
 )
 def test_the_forms_of_response_create_that_clients_use_are_read(response: Any) -> None:
     parse_client_event(json.dumps({"type": "response.create", "response": response}))
+
+
+@pytest.mark.parametrize("arguments", ["", "[]", "7", '{"a": ', "{'a': 1}"])
+def test_an_approval_request_whose_arguments_would_break_clients_is_refused(talk: Any, arguments: str) -> None:
+    request = {"type": "mcp_approval_request", "server_label": "docs", "name": "search", "arguments": arguments}
+    error = talk.refused("conversation.item.create", item=request)
+    assert (error["code"], error["param"]) == ("invalid_value", "item.arguments")
+    assert len(talk.send("conversation.item.create", item={**request, "arguments": "{}"})) == 2

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import types
+import wave
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -25,6 +27,15 @@ from tests.protocol.support.session_probes import SESSION_PROBES
 Json = dict[str, Any]
 
 
+def wav_of(pcm: bytes) -> bytes:
+    """Return a WAV file of 24 kHz PCM16."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setparams((1, 2, 24_000, 0, "NONE", ""))
+        writer.writeframes(pcm)
+    return file.getvalue()
+
+
 @dataclass
 class Known:
     """The ids that a client has seen: of all items, and of those of the agent's speech."""
@@ -35,10 +46,10 @@ class Known:
 
 _RULES = {"GA": CLIENT_RULES, "beta": BETA_RULES}
 _NONE = type(None)
-WAV = b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x80\xbb\x00\x00\x00\x77\x01\x00\x02\x00\x10\x00data\x00\x00\x00\x00"
-AUDIO = [base64.b64encode(audio).decode() for audio in (bytes(960), bytes(9_601), b"\x01", b"", WAV, WAV + bytes(480))]
+WAV = wav_of(bytes(480))
+AUDIO = [base64.b64encode(audio).decode() for audio in (bytes(960), bytes(9_601), b"\x01", b"", WAV, WAV[:50])]
 IDS = ["item_1", "item_2", "u1", "u2", "x" * 32, "root", "", "resp_1", "resp_2", "a1", "call_1", "conv_1"]
-TEXTS = ["Hello.", "", "\N{THUMBS UP SIGN}", "\x00\x1f", "‮ evil", "x" * 600, "auto", "none", "a.b[0]", "'; drop"]
+TEXTS = ["Hello.", "", "\N{THUMBS UP SIGN}", "\x00\x1f", "\u202e evil", "x" * 600, "auto", "none", "a.b[0]", "'; drop"]
 INTEGERS = [0, 1, 5, 100, 500, 1_000, 4_096, 24_000, -1, 2**31, 2**53 + 1, -(10**30)]
 DECIMALS = [0.5, 0.0, 1.0, 0.25, 1.5, -0.0, 1e-300, 1e300, 0.1]
 ODD = [None, True, 0, -1, 1.5, "", "x", [], {}, [[]], {"type": "message"}, 10**400, "audio/pcm", [None] * 3]

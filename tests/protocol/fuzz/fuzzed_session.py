@@ -17,7 +17,8 @@ from protocol.backend_events import (
     ResponseStarted,
 )
 from protocol.errors import ProtocolError
-from protocol.outputs import Output, ServerEvent, ToBackend
+from protocol.mcp_items import McpFailure
+from protocol.outputs import CallMcpTool, ListMcpTools, Output, ServerEvent, ToBackend
 from protocol.session import SessionProtocol
 from protocol.session_settings import SessionKind
 from protocol.wire import Dialect
@@ -44,6 +45,9 @@ ACKNOWLEDGED: dict[type, tuple[str, ...]] = {
     client.StopResponse: ("CancelResponse",),
 }
 """How events are answered at once: by events, and by commands that the backend answers."""
+
+LISTING = ("conversation.item.added", "mcp_list_tools.in_progress", "ListMcpTools")
+"""What a new MCP server adds to that."""
 
 
 _A_SPOKEN_REPLY = (
@@ -88,6 +92,8 @@ class FuzzedSession:
     # --- the backend -------------------------------------------------------------------------------------------------
 
     def _report(self) -> None:
+        if self._choices.chance(4) and self._answer_order():
+            return
         for event in self.backend.step():
             self._reported(event)
 
@@ -102,10 +108,28 @@ class FuzzedSession:
         if refused:
             assert errors[0]["event_id"] == event.client_event_id
 
+    def _answer_order(self) -> bool:
+        """Let an MCP server answer, if one was asked."""
+        answer = self.backend.mcp_answer()
+        if answer is None:
+            return False
+        before = len(self.talk.outputs)
+        order, result = answer
+        session = self.talk.session
+        listed = isinstance(order, ListMcpTools)
+        take = session.mcp_tools_listed if listed else session.mcp_call_ended
+        payloads = self._performed(take(order.item_id, result))
+        self._hand_over(before)
+        errors = [payload["error"]["event_id"] for payload in payloads if payload["type"] == "error"]
+        assert errors == [None] * (listed and isinstance(result, McpFailure) and len(errors))
+        return True
+
     def _hand_over(self, before: int) -> None:
         for output in self.talk.outputs[before:]:
             if isinstance(output, ToBackend):
                 self.backend.take(output.command)
+            elif isinstance(output, (ListMcpTools, CallMcpTool)):
+                self.backend.order(output)
 
     # --- the client --------------------------------------------------------------------------------------------------
 
@@ -141,10 +165,10 @@ class FuzzedSession:
                 assert set(names) <= {"AppendAudio"}
             case client.CreateItem():
                 assert names[:2] == ("conversation.item.added", "conversation.item.done")
-                assert set(names[2:]) <= {"RecogniseItem"}
+                assert set(names[2:]) <= {"RecogniseItem"} or event.item["type"] == "mcp_approval_response"
             case client.AskForResponse():
                 assert names.count("CreateResponse") == 1
-                assert set(names[:-1]) <= {"RecogniseItem"}
+                assert set(names[:-1]) <= {"RecogniseItem", *LISTING}
             case _:
                 expected = ACKNOWLEDGED[type(event)]
                 assert names[: len(expected)] == expected
@@ -168,13 +192,16 @@ class FuzzedSession:
                     self._known.spoken.append(payload["item_id"])
                 case "conversation.item.added" | "conversation.item.created":
                     self._known.ids.append(payload["item"]["id"])
-            if "response_id" in payload:
+            outlives = payload.get("item", {}).get("type") == "mcp_call"
+            if "response_id" in payload and not outlives:
                 assert payload["response_id"] in self._open
 
     def close(self) -> None:
         """Let the backend do all that it owes; then nothing is left over, and the session still answers."""
         for event in self.backend.rest():
             self._reported(event)
+        while self._answer_order():
+            pass
         assert not self._open, "every response ends"
         left = leftovers(self.talk.session)
         assert left == {}, left
@@ -227,6 +254,8 @@ def leftovers(session: SessionProtocol) -> dict[str, Any]:
     kept = {
         "responses asked for": session._asked_for,
         "running responses": session._running,
+        "responses that wait for tools": session._awaiting_tools,
+        "running calls": session._mcp_calls._running,
         "pending audio": session._pending_audio._waiting,
         "private recordings": session._pending_audio._private,
         "wishes for transcripts": session._input._wanted,

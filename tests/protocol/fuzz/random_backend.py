@@ -31,8 +31,11 @@ from protocol.backend_events import (
     SpeechStarted,
     SpeechStopped,
 )
-from protocol.commands import CancelResponse, ClearInput, CommitInput, CreateResponse, RecogniseItem
+from protocol.commands import CancelResponse, ClearInput, CommitInput, CreateResponse, ProvideContext, RecogniseItem
+from protocol.mcp_items import McpFailure
+from protocol.outputs import CallMcpTool, ListMcpTools
 from tests.protocol.fuzz.choices import Choices
+from tests.protocol.support.obedient_backend import SERVER_TOOLS
 
 FAULT = EngineFault("engine_failed", "It broke.")
 WORDS = ["Well. ", "é", "\x00", " ", "a" * 3_000]
@@ -59,7 +62,9 @@ class RandomBackend:
         self._answers = answers
         self.owed: list[Any] = []
         self.untranscribed: list[str] = []
+        self.orders: list[ListMcpTools | CallMcpTool] = []
         self.running: dict[str, _Running] = {}
+        self._server_tools: list[str] = []
         self.ended: list[tuple[str, str]] = []
         self._speaking: str | None = None
         self._input = 0
@@ -73,8 +78,22 @@ class RandomBackend:
         """Take a command; those that want an answer are answered later."""
         if isinstance(command, (CommitInput, ClearInput, CreateResponse, CancelResponse)):
             self.owed.append(command)
+        elif isinstance(command, ProvideContext):
+            self._server_tools = sorted(command.context.server_tools)
         elif isinstance(command, RecogniseItem):
             self.untranscribed.append(command.item_id)
+
+    def order(self, order: ListMcpTools | CallMcpTool) -> None:
+        """Take an order for an MCP server."""
+        self.orders.append(order)
+
+    def mcp_answer(self) -> tuple[ListMcpTools | CallMcpTool, Any] | None:
+        """Return an order and its result, if one waits."""
+        if not self.orders:
+            return None
+        order = self.orders.pop(self.choices.number(len(self.orders)))
+        done: Any = SERVER_TOOLS if isinstance(order, ListMcpTools) else "Seven."
+        return order, McpFailure("http_error", "Gone.", 502) if self.choices.chance(4) else done
 
     @property
     def talking(self) -> str | None:
@@ -181,7 +200,7 @@ class RandomBackend:
                 return [OutputSpoken(response_id, item_id, self.choices.number(9), response.messages[item_id])]
             case 5:
                 response.calls.append(self._new("item"))
-                name = self.choices.one_of(["look_up", ""])
+                name = self.choices.one_of(["look_up", *self._server_tools, *self._server_tools, ""])
                 return [FunctionCallStarted(response_id, response.calls[-1], self.choices.one_of(CALL_IDS), name)]
             case 6 if response.calls:
                 return [FunctionCallArgumentsDelta(response_id, response.calls[-1], self.choices.one_of(ARGUMENTS))]

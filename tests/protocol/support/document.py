@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from protocol import wire_rules
-from protocol.beta.client_rules import BETA_RULES
 from protocol.audio_time import s_from_samples, samples_from_bytes
+from protocol.beta.client_rules import BETA_RULES
 from protocol.conversation import TRUNCATE_TOLERANCE_MS
 from protocol.item_audio import LONGEST_PENDING_S
 from protocol.kept_audio import ITEM_LIMIT_BYTES, SESSION_BUDGET_BYTES

@@ -61,7 +61,7 @@ WORDS = "One, two, three."
 
 
 class ObedientBackend:
-    """Answers the commands in `talk.outputs`. `patient`: responses go on until cancelled; `failing`: so do MCP calls."""
+    """Answers the commands in `talk.outputs`. `patient`: responses go on until cancelled. `failing`: MCP calls do."""
 
     def __init__(self, talk: Talk, *, patient: bool = False) -> None:
         self.talk = talk

@@ -43,10 +43,10 @@ class Probe:
     """How to see what one field does.
 
     `values` are sent one after the other, each in a session of its own, and compared with `instead` (by default the
-    field is left out). They stand at the place `at`, by default `path`; at an empty one they are all the event's fields. `beside` are other fields of the object that
-    holds the value, `around` completes the event. `setup` is what happened in the session before, `then` what the
-    client does afterwards. `shown`: to be shown is what the field is for. `why` says why a field has no effect here, or
-    is refused.
+    field is left out). They stand at the place `at`, by default `path`; at an empty one they are all the event's
+    fields. `beside` are other fields of the object that holds the value, `around` completes the event. `setup` is what
+    happened in the session before, `then` what the client does afterwards. `shown`: to be shown is what the field is
+    for. `why` says why a field has no effect here, or is refused.
     """
 
     event: str

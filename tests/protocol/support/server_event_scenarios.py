@@ -30,7 +30,7 @@ NEVER = {
     "GA": {
         "conversation.created": "no GA client was seen to get it",
         "conversation.item.created": "beta's name; GA has `conversation.item.added`",
-        "conversation.item.input_audio_transcription.segment": "OpenAI's diarizing model only: no recogniser here tells speakers apart",
+        "conversation.item.input_audio_transcription.segment": "no recogniser here tells speakers apart",
         "input_audio_buffer.dtmf_event_received": "SIP: a telephone's keys",
         "output_audio_buffer.started": OF_WEBRTC,
         "output_audio_buffer.stopped": OF_WEBRTC,
