@@ -191,6 +191,7 @@ class BetaSessionLaw:
     def __init__(self) -> None:
         self._event_ids: set[str] = set()
         self._items: set[str] = set()
+        self._deleted: set[str] = set()
         self._parts: set[tuple[str, int]] = set()
         self._running: dict[str, dict[str, Any]] = {}
 
@@ -208,12 +209,15 @@ class BetaSessionLaw:
             yield f"event_id {event_id} comes twice"
         self._event_ids.add(event_id)
         if kind == "conversation.item.created":
-            if payload["item"]["id"] in self._items:
+            if payload["item"]["id"] in self._items - self._deleted:
                 yield "conversation.item.created comes twice for one item"
             self._items.add(payload["item"]["id"])
+            self._deleted.discard(payload["item"]["id"])
         elif kind in ("conversation.item.truncated", "conversation.item.deleted"):
             if payload["item_id"] not in self._items:
                 yield f"{kind} for an unknown item"
+            if kind == "conversation.item.deleted":
+                self._deleted.add(payload["item_id"])
 
     def _response_place_problems(self, payload: dict[str, Any], response: dict[str, Any]) -> Iterator[str]:
         kind, item_id = payload["type"], payload.get("item_id") or payload.get("item", {}).get("id")

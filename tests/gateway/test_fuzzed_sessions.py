@@ -100,7 +100,7 @@ class RandomClient:
             await self._read()
 
 
-async def check(data: bytes) -> None:
+async def check(data: bytes, seen: Counter[str]) -> None:
     choices = Choices(data)
     dialect = choices.one_of([Dialect.GA, Dialect.BETA])
     time = FedTime()
@@ -114,16 +114,25 @@ async def check(data: bytes) -> None:
         left = leftovers(running.session._protocol)
         assert left == {}, left
         assert running.backend._machine.active_response is None
+        seen.update(payload["type"] for payload in running.sent)
 
 
-@given(RUNS)
-@settings(max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=NO_CHECKS)
-def test_no_client_ends_a_whole_session(data: bytes) -> None:
-    asyncio.run(check(data))
+def test_no_client_ends_a_whole_session() -> None:
+    seen: Counter[str] = Counter()
+
+    @given(RUNS)
+    @settings(max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=NO_CHECKS)
+    def fuzz(data: bytes) -> None:
+        asyncio.run(check(data, seen))
+
+    fuzz()
+    assert seen["response.done"] > 100
+    assert seen["response.output_audio.delta"] + seen["response.audio.delta"] > 100
+    assert seen["input_audio_buffer.speech_started"] > 100
 
 
 @pytest.mark.long
 @given(RUNS)
 @settings(max_examples=int(os.environ.get("EXAMPLES", "3000")), deadline=None, suppress_health_check=NO_CHECKS)
 def test_no_client_ends_a_whole_session_in_a_long_run(data: bytes) -> None:
-    asyncio.run(check(data))
+    asyncio.run(check(data, Counter()))

@@ -138,3 +138,11 @@ def test_an_out_of_band_response_has_no_items_in_the_conversation(new_talk: Call
         if "response" in event:
             event["response"]["conversation_id"] = None
     assert session_violations(events) == []
+
+
+def test_the_id_of_a_deleted_item_may_be_used_again(new_talk: Callable[..., Any]) -> None:
+    talk = new_talk(dialect=Dialect.BETA)
+    events = [*talk.open(), *talk.user_types("Hello.", id="item_u")]
+    again = [*talk.send("conversation.item.delete", item_id="item_u"), *talk.user_types("Hello.", id="item_u")]
+    assert session_violations([*events, *again]) == []
+    assert session_violations([*events, again[1]]) == ["conversation.item.created comes twice for one item"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.protocol.fuzz.choices import Choices
 from tests.protocol.fuzz.fuzzed_session import FuzzedSession
 
-RUNS = st.binary(min_size=50, max_size=300)
+RUNS = st.binary(min_size=40, max_size=240)
 """What a random client and a random backend do: some five to thirty frames."""
 
 NO_CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
