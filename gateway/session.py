@@ -22,7 +22,6 @@ from protocol.audio_time import Samples
 from protocol.client_events import AppendInput
 from protocol.commands import AppendAudio
 from protocol.errors import ProtocolError
-from protocol.ids import random_id
 from protocol.mcp_items import McpFailure, McpTool
 from protocol.outputs import CallMcpTool, DiscardAudio, DiscardItemAudio, ListMcpTools, Output, ServerEvent, ToBackend
 from protocol.session import SessionProtocol
@@ -53,7 +52,7 @@ class Session:
         self.outbox = Outbox()
         self.meter = Meter(session_id)
         self._protocol = protocol
-        self._wire = Wire(dialect, conversation_id=protocol.conversation.id, ids=random_id)
+        self._wire = Wire(dialect)
         self._backend = backend
         self._hearing = hearing
         self._now = now

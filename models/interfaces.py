@@ -105,8 +105,8 @@ class SpeechSynthesizer(Protocol):
 class ChatRequest:
     """One request to a language model, in the shape of OpenAI chat completions.
 
-    `temperature` None: the engine's own, to which an engine may keep in any case. `session_key` is the same for all
-    requests of a session (for prompt caches).
+    `temperature`, `reasoning_effort` None: the engine's own, to which it may keep in any case. `session_key` is the
+    same for all requests of a session (for prompt caches).
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -115,6 +115,7 @@ class ChatRequest:
     parallel_tool_calls: bool | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
+    reasoning_effort: str | None = None
     session_key: str = ""
 
 

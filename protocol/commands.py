@@ -83,8 +83,8 @@ class ResponseContext:
     """All that a language model is told for one response.
 
     `messages`, `tools` and `tool_choice` have the shape of OpenAI chat completions. `max_output_tokens` None: no limit.
-    `temperature` None: the client named none. `server_tools`: the tools, by name, that the gateway itself runs; the
-    response waits a little for their results.
+    `temperature`, `reasoning_effort` None: the client named none. `server_tools`: the tools, by name, that the gateway
+    itself runs; the response waits a little for their results.
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -93,6 +93,7 @@ class ResponseContext:
     parallel_tool_calls: bool | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
+    reasoning_effort: str | None = None
     voice: str = ""
     speed: float = 1.0
     server_tools: frozenset[str] = frozenset()

@@ -74,6 +74,7 @@ class ResponseParameters:
             parallel_tool_calls=settings.parallel_tool_calls,
             max_output_tokens=limit if isinstance(limit, int) else None,
             temperature=settings.temperature,
+            reasoning_effort=(settings.reasoning or {}).get("effort"),
             voice=settings.voice,
             speed=settings.speed,
             server_tools=frozenset(offer.server_tools),

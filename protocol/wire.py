@@ -14,7 +14,6 @@ from protocol.beta.client_rules import TRANSLATED_RULES
 from protocol.beta.fields import BETA_ONLY
 from protocol.beta.server_events import to_beta
 from protocol.client_events import ClientEvent, as_ga, parse_client_event
-from protocol.ids import IdSource
 from protocol.outputs import ServerEvent
 from protocol.shapes import Rules
 
@@ -33,10 +32,8 @@ class Wire:
     changes once at most, from GA to beta, and of which each call takes one look.
     """
 
-    def __init__(self, dialect: Dialect, *, conversation_id: str, ids: IdSource) -> None:
+    def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self._conversation_id = conversation_id
-        self._ids = ids
         self._undecided = dialect is Dialect.GA
 
     def read(self, frame: str | bytes) -> ClientEvent:
@@ -47,15 +44,11 @@ class Wire:
         return parse_client_event(frame, self._as_ga)
 
     def write(self, event: ServerEvent) -> tuple[dict[str, Any], ...]:
-        """Return what the client is sent for `event`, `event_id` included: one payload, none, or two."""
+        """Return what the client is sent for `event`, `event_id` included: one payload, or none."""
         if self.dialect is Dialect.GA:
             return (event.payload,)
         beta = to_beta(event.payload)
-        if beta is None:
-            return ()
-        if beta["type"] == "session.created":
-            return beta, self._conversation_created()
-        return (beta,)
+        return () if beta is None else (beta,)
 
     def _as_ga(self, raw: dict[str, Any]) -> tuple[dict[str, Any], Rules]:
         if self._undecided:
@@ -74,8 +67,3 @@ class Wire:
                 self.dialect = Dialect.BETA
         if self.dialect is Dialect.BETA:
             self._undecided = False
-
-    def _conversation_created(self) -> dict[str, Any]:
-        """Return the event that follows session.created in beta; GA clients were never seen to get it."""
-        conversation = {"id": self._conversation_id, "object": "realtime.conversation"}
-        return {"type": "conversation.created", "event_id": self._ids("event"), "conversation": conversation}

@@ -304,6 +304,7 @@ class CascadeBackend:
             parallel_tool_calls=context.parallel_tool_calls,
             max_output_tokens=context.max_output_tokens,
             temperature=context.temperature,
+            reasoning_effort=context.reasoning_effort,
             session_key=self._session_key,
         )
         try:

@@ -118,6 +118,7 @@ class EmbeddedChat:
                 tools=(),
                 max_output_tokens=reply_tokens,
                 temperature=None,
+                reasoning_effort=None,
             )
             try:
                 reply = ""

@@ -86,6 +86,8 @@ class OpenAIChat:
         temperature = self._temperature if request.temperature is None else request.temperature
         if temperature is not None:
             body["temperature"] = temperature
+        if request.reasoning_effort is not None:
+            body["reasoning_effort"] = request.reasoning_effort
         if at_openai and request.session_key:
             body["prompt_cache_key"] = request.session_key
         return {**body, **self._extra_body}

@@ -35,7 +35,7 @@ async def test_a_spoken_turn_from_the_microphone_to_the_reply_is_lawful(time: Fe
         await running.play(voice(960), quiet(600))
         await time.advance(2_000)
         await running.read()
-        assert kinds(running.sent)[:2] == ["session.created", "conversation.created"]
+        assert kinds(running.sent)[:2] == ["session.created", "input_audio_buffer.speech_started"]
         assert kinds(running.sent).count("conversation.item.created") == 2
         assert "conversation.item.done" not in kinds(running.sent)
         assert running.sent[-2]["response"]["status"] == "completed"

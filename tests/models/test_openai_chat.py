@@ -135,6 +135,18 @@ async def test_a_server_that_refuses_stream_options_is_asked_without_from_then_o
     assert ["stream_options" in body for body in bodies] == [True, False, False]
 
 
+async def test_a_reasoning_effort_is_passed_on_when_the_client_named_one() -> None:
+    bodies: list[dict[str, Any]] = []
+
+    async def respond(exchange: Exchange) -> None:
+        bodies.append(exchange.body)
+        await reply({"content": "ok"})(exchange)
+
+    await ask(respond, ChatRequest(HELLO.messages, reasoning_effort="low"))
+    await ask(respond, ChatRequest(HELLO.messages))
+    assert [body.get("reasoning_effort") for body in bodies] == ["low", None]
+
+
 async def test_reasoning_is_no_part_of_the_reply() -> None:
     events = await ask(
         reply({"reasoning_content": "Hmm."}, {"reasoning": "Hmm."}, {"content": "Yes."}, {"content": None})

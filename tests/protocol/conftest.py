@@ -55,7 +55,7 @@ class Talk:
             kind=kind,
             initial=initial,
         )
-        self.wire = Wire(dialect, conversation_id=self.session.conversation.id, ids=ids)
+        self.wire = Wire(dialect)
         self.outputs: list[Output] = []
         self._ga_law = SessionLaw()
         self._beta_law = BetaSessionLaw() if dialect is Dialect.BETA else None

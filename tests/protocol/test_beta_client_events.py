@@ -435,7 +435,7 @@ def test_a_spoiled_frame_is_understood_or_refused_and_never_a_bug(
 
 
 def refusal(event: dict[str, Any]) -> ProtocolError | None:
-    wire = Wire(Dialect.BETA, conversation_id="conv_1", ids=lambda kind: f"{kind}_1")
+    wire = Wire(Dialect.BETA)
     try:
         wire.read(json.dumps(event))
     except ProtocolError as error:

@@ -176,7 +176,7 @@ def test_an_item_is_the_same_after_a_round_trip(item: dict[str, Any]) -> None:
 def test_what_an_update_says_is_what_the_session_then_shows(session: dict[str, Any]) -> None:
     """Through frame, GA checks, merge and the session object; G.711 has tests of its own."""
     session = {key: value for key, value in session.items() if value is not None and not key.endswith("_format")}
-    wire = Wire(Dialect.BETA, conversation_id="conv_1", ids=lambda kind: f"{kind}_1")
+    wire = Wire(Dialect.BETA)
     event = wire.read(json.dumps({"type": "session.update", "session": session}))
     assert isinstance(event, SessionUpdate)
     settings = SessionSettings.initial(SessionDefaults()).merged(event.session)

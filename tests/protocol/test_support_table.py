@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from protocol.errors import ProtocolError
-from protocol.ids import CountingIds
 from protocol.wire import Dialect, Wire
 from protocol.wire_rules import CLIENT_RULES
 from tests.protocol.conftest import Talk
@@ -130,7 +129,7 @@ DEMANDED = {
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_null_is_taken_wherever_the_types_allow_it(dialect: str) -> None:
-    wire = Wire(Dialect(dialect.lower()), conversation_id="conv_1", ids=CountingIds())
+    wire = Wire(Dialect(dialect.lower()))
     refused: set[str] = set()
     for event in CLIENT_EVENTS[dialect]:
         for field in client_fields(dialect, event):
@@ -162,7 +161,7 @@ def limited() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("path", "probe"), list(limited()))
 def test_the_limits_that_the_table_shows_hold_to_the_last_one(path: str, probe: Probe) -> None:
-    wire = Wire(Dialect.GA, conversation_id="conv_1", ids=CountingIds())
+    wire = Wire(Dialect.GA)
 
     def refusal(value: Any) -> str | None:
         return code_of(wire, json.dumps({"type": probe.event, **fields_of_event(probe, value)}))

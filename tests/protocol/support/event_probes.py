@@ -21,7 +21,6 @@ from tests.protocol.support.obedient_backend import SECOND, ObedientBackend
 from tests.protocol.support.probing import NO_EVENT, Probe
 from tests.protocol.support.session_probes import (
     NO_PROMPT_STORE,
-    NO_REASONING,
     format_probes,
     tool_probes,
 )
@@ -77,7 +76,7 @@ def _response_probes() -> list[Probe]:
     add("max_output_tokens", 7, "inf")
     add("metadata", {"topic": "tea"}, shown=True)
     add("parallel_tool_calls", False)
-    add("reasoning.effort", "minimal", "low", "medium", "high", "xhigh", why=NO_REASONING)
+    add("reasoning.effort", "minimal", "low", "medium", "high", "xhigh")
     add("prompt.id", "pmpt_1", instead="pmpt_2", why=NO_PROMPT_STORE)
     add("prompt.version", "2", beside={"id": "pmpt_1"}, why=NO_PROMPT_STORE)
     add("prompt.variables", {"name": "Ann"}, beside={"id": "pmpt_1"}, why=NO_PROMPT_STORE)

@@ -18,7 +18,6 @@ NO_HINTS = "the recognisers here take a language and no other hint"
 NO_JUDGE = "turns end after 500 ms of silence until the end-of-turn judges are built"
 NO_TRACES = "nothing leaves this machine: there is no trace to write to"
 NO_PROMPT_STORE = "stored prompts live at OpenAI; send `instructions`"
-NO_REASONING = "not handed to the language model"
 FROM_THE_URL = "the model is the URL's for the whole session"
 NOT_ANSWERED = "a transcription session has no model that answers"
 
@@ -164,7 +163,7 @@ def _session_probes() -> list[Probe]:
     add(".truncation{retention_ratio}", {"retention_ratio": 0.1}, **long)
     add(".truncation{retention_ratio}.retention_ratio", 0.1, instead=1.0, **long)
     add(".truncation{retention_ratio}.token_limits.post_instructions", 4)
-    add(".reasoning.effort", "minimal", "low", "medium", "high", "xhigh", why=NO_REASONING)
+    add(".reasoning.effort", "minimal", "low", "medium", "high", "xhigh")
     add(".prompt.id", "pmpt_1", instead="pmpt_2", why=NO_PROMPT_STORE)
     add(".prompt.version", "2", beside={"id": "pmpt_1"}, why=NO_PROMPT_STORE)
     add(".prompt.variables", {"name": "Ann"}, beside={"id": "pmpt_1"}, why=NO_PROMPT_STORE)
