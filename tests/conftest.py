@@ -14,7 +14,7 @@ hypothesis.settings.load_profile("noisy")
 STAGES_MIN = {
     "core": (2, ("turns", "protocol", "gateway", "simulation", "test_documents.py", "test_packaging.py")),
     "models": (4, ("models",)),
-    "clients": (5, ("clients", "compatibility")),
+    "clients": (5, ("clients", "compatibility", "matrix")),
     "conversations": (6, ("endtoend",)),
 }
 """Budget in minutes of each stage, and the folders of tests/ that it consists of."""

@@ -1,0 +1,71 @@
+"""What every Python driver says and how it reports it. Standard library only: each client has an environment of its own.
+
+A driver is a program. It reads `GATEWAY_URL` (`http://127.0.0.1:PORT/v1`), `GATEWAY_KEY` and `SPEECH_DIR` (16-bit mono
+WAV files at 24 kHz), holds the dialogue below through its client library and prints one JSON object a step:
+
+| step          | what happens                                                      | facts                                          |
+|---------------|-------------------------------------------------------------------|------------------------------------------------|
+| `connected`   | the library connects as it does by default                        | `model`, if the library shows it               |
+| `spoken_turn` | `SPOKEN_TURN` is spoken at the pace of speech, the reply heard out | `heard` (transcript or null), `reply`, `audio_ms` |
+| `tool`        | `WEATHER_QUESTION` is asked, `get_weather` runs, its result spoken | `name`, `arguments` (object), `reply`          |
+| `barge_in`    | `STORY_REQUEST`; once audio came, `BARGE_IN` is spoken over it     | `cancelled` (true), `reply` to what was spoken |
+| `cancel`      | `STORY_REQUEST`; once audio came, the library's own cancel         | `status`                                       |
+| `truncate`    | `SMALL_TALK`; the reply is cut at `TRUNCATE_AT_MS`                 | `ok` (true)                                    |
+| `left`        | `STORY_REQUEST`; once audio came, the connection is dropped        | –                                              |
+
+A step for which a library has no API is reported with `skipped` and the reason. Any failure is an exception, thus a
+non-zero exit status.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+
+GATEWAY_URL = os.environ["GATEWAY_URL"]
+SOCKET_URL = GATEWAY_URL.replace("http", "ws", 1) + "/realtime"
+GATEWAY_KEY = os.environ["GATEWAY_KEY"]
+MODEL = "gpt-realtime"
+
+SPOKEN_TURN = "librivox_0880"  # "he was not an ill disposed young man"
+BARGE_IN = "cards_001"  # "ten of clubs"
+WEATHER_QUESTION = "What is the weather in Paris?"
+WEATHER = "It is sunny in Paris."
+STORY_REQUEST = "Tell me a long story."
+SMALL_TALK = "How are you today?"
+TRUNCATE_AT_MS = 300
+
+WEATHER_TOOL = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "Returns the weather in a city.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+
+STEP_DEADLINE_S = 60.0
+CHUNK_MS = 20
+BYTES_PER_MS = 48
+SILENCE = bytes(CHUNK_MS * BYTES_PER_MS)
+
+
+def report(step: str, **facts: object) -> None:
+    """Print a step that was done, and what was seen."""
+    print(json.dumps({"step": step, **facts}), flush=True)
+
+
+def spoken(name: str) -> list[bytes]:
+    """Return a clip as chunks of `CHUNK_MS`, the last one filled up with silence."""
+    with wave.open(str(Path(os.environ["SPEECH_DIR"], f"{name}.wav"))) as file:
+        pcm = file.readframes(file.getnframes())
+    size = len(SILENCE)
+    return [pcm[start : start + size].ljust(size, b"\0") for start in range(0, len(pcm), size)]
+
+
+def microphone(name: str) -> Iterator[bytes]:
+    """Yield a clip's chunks, then silence for ever: the server hears the end of a turn by it."""
+    yield from spoken(name)
+    while True:
+        yield SILENCE
