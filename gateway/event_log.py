@@ -27,7 +27,7 @@ QUEUE_RECORDS = 10_000
 _KEPT_KEYS = frozenset(
     "type event_id id item_id response_id call_id previous_item_id conversation_id client_event_id object status "
     "reason code param role kind model voice format language name output_modalities modalities include conversation "
-    "tool_choice eagerness finish_reason".split()
+    "tool_choice eagerness finish_reason max_output_tokens truncation tracing".split()
 )
 """Fields whose strings are words of the protocol or ids."""
 
@@ -49,26 +49,42 @@ class EventLog:
         return cls(None, "")
 
     def record(self, direction: str, at_samples: Samples, event: object) -> None:
-        """Note that `event` (a client's or the server's dict, or a neutral dataclass) passed in `direction`.
+        """Note that `event` (the server's dict, or a neutral dataclass) passed in `direction`.
 
         `at_samples` is on the gateway clock. Never waits. Overflow rule: with a full queue the record is dropped and
         counted; the next one that fits says how many are missing.
         """
+        if self._writer is not None:
+            self._put(direction, at_samples, redacted(event))
+
+    def record_frame(self, at_samples: Samples, frame: str | bytes) -> None:
+        """Note a client's frame as it came, lawful or not; of one that is no JSON, its length.
+
+        It is parsed for the log alone: what is refused belongs to the record, in the client's own dialect.
+        """
         if self._writer is None:
             return
-        line = {"at_samples": at_samples, "direction": direction, "event": redacted(event)}
-        if self._dropped:
-            line["dropped_before"] = self._dropped
-        if self._writer.put(self._session_id, line):
-            self._dropped = 0
-        else:
-            self._dropped += 1
+        try:
+            event = redacted(json.loads(frame))
+        except (ValueError, RecursionError):  # the protocol refuses it; here only its size is told
+            event = {"chars": len(frame)}
+        self._put("client", at_samples, event)
 
     def close(self) -> None:
         """End the session's file. Every record before it is written, none after it."""
         if self._writer is not None:
             self._writer.put_end(self._session_id)
             self._writer = None
+
+    def _put(self, direction: str, at_samples: Samples, event: object) -> None:
+        assert self._writer is not None
+        line = {"at_samples": at_samples, "direction": direction, "event": event}
+        if self._dropped:
+            line["dropped_before"] = self._dropped
+        if self._writer.put(self._session_id, line):
+            self._dropped = 0
+        else:
+            self._dropped += 1
 
 
 class EventLogWriter:

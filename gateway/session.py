@@ -89,12 +89,12 @@ class Session:
         await self._receive(frame, off_loop=False)
 
     async def _receive(self, frame: str | bytes, *, off_loop: bool) -> None:
+        self._log.record_frame(self._now(), frame)
         try:
             event = await asyncio.to_thread(self._wire.read, frame) if off_loop else self._wire.read(frame)
         except ProtocolError as error:
             await self._perform(self._protocol.refuse(error))
             return
-        self._log.record("client", self._now(), event)
         if off_loop and isinstance(event, AppendInput):
             outputs = await self._append_large(event)
         else:

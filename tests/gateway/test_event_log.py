@@ -99,6 +99,22 @@ def test_ids_names_and_words_of_the_protocol_are_kept() -> None:
     }
 
 
+def test_a_clients_frame_is_recorded_as_it_came_lawful_or_not(tmp_path: Path) -> None:
+    writer = EventLogWriter(tmp_path)
+    writer.start()
+    log = writer.open("sess_1")
+    log.record_frame(0, '{"type": "conversation.item.retrieve", "item_id": "item_1", "words": "secret"}')
+    log.record_frame(1, b'{"type": "input_audio_buffer.append", "audio": "AAAA"}')
+    for frame in ("secret", b"\xff", "[" * 100_000, '"secret"', "9" * 5_000):
+        log.record_frame(2, frame)
+    log.close()
+    writer.close()
+    events = [line["event"] for line in lines_of(tmp_path / "sess_1.jsonl")]
+    assert events[0] == {"type": "conversation.item.retrieve", "item_id": "item_1", "words": {"chars": 6}}
+    assert events[1] == {"type": "input_audio_buffer.append", "audio": {"samples": 1}}
+    assert events[2:] == [{"chars": 6}, {"chars": 1}, {"chars": 100_000}, {"chars": 6}, {"chars": 5_000}]
+
+
 def test_records_that_do_not_fit_are_dropped_and_counted(tmp_path: Path) -> None:
     writer = EventLogWriter(tmp_path, queue_records=2)
     log = writer.open("sess_1")

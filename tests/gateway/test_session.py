@@ -397,6 +397,9 @@ async def test_the_event_log_holds_what_passed_in_order_and_no_words(time: FedTi
     assert backend[:2] == ["SpeechStarted", "SpeechStopped"]
     server = [record["event"]["type"] for record in records if record["direction"] == "server"]
     assert server == kinds(running.sent)
+    client = [record["event"].get("type") for record in records if record["direction"] == "client"]
+    assert client[0] == "conversation.item.create"
+    assert client[-1] is None  # what is no JSON is recorded, too
     for word in ("Strawberry", "Blueberry", "three", "sound"):
         assert word not in text
 
