@@ -43,16 +43,16 @@ class Dialogue:
         return {step: facts["skipped"] for step, facts in self.facts.items() if "skipped" in facts}
 
 
-def run_driver(
-    environment: Environment, driver: str, variables: Mapping[str, str]
-) -> Dialogue:
+def run_driver(environment: Environment, driver: str, variables: Mapping[str, str]) -> Dialogue:
     """Run `drivers/<driver>` to its end. Raises DriverError if it fails, hangs, or its steps are not the dialogue's."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "PYTHON"))}
     program = DRIVERS / driver
     if program.suffix == ".mjs":
         # Node looks for packages above the program itself: it has to lie in its environment.
         program = environment.folder / "drivers" / driver
-        shutil.copytree(DRIVERS, program.parent, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+        shutil.copytree(
+            DRIVERS, program.parent, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "__pycache__")
+        )
     with subprocess.Popen(
         [*environment.command, str(program)],
         env={**inherited, **variables},

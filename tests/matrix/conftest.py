@@ -22,9 +22,7 @@ GATEWAY_KEY = "sk-the-matrix-needs-a-key"
 
 
 @pytest.fixture(scope="session")
-def environments(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[Environments]:
+def environments(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Environments]:
     home = os.environ.get("DUPLEX_MATRIX_HOME")
     environments = Environments(Path(home) if home and not NEWEST else tmp_path_factory.mktemp("matrix-home"))
     yield environments

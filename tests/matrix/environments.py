@@ -118,7 +118,13 @@ def _node_version(node: str) -> int:
 
 def _run(command: list[str], folder: Path) -> None:
     done = subprocess.run(
-        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_DEADLINE_S, check=False
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_DEADLINE_S,
+        check=False,
     )
     if done.returncode:
         raise InstallError(f"{' '.join(command)} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")

@@ -11,8 +11,9 @@ chance or the engines decide is taken out by these rules and no others:
 4. Deltas of one item are one line where the first of them stood, with all their kinds: which of text and audio is ahead,
    and into how many pieces they are cut, is the engines' matter. A delta after its `done` is a line of its own.
 5. Appended audio is one line, in front of what came of it: speech that started, a commit, a clear.
-6. `conversation.item.retrieve` and its answer stand behind the last event that is no part of a response: the agents SDKs
-   send it when a transcript arrives, and the response runs on meanwhile.
+6. `conversation.item.retrieve` and its answer stand behind the latest transcript or truncation: that is when the agents
+   SDKs send it, and a response runs on meanwhile.
+7. Of the content of an incomplete item only the types are told: the rest is what was said or heard when it was cut.
 """
 
 from __future__ import annotations
@@ -39,19 +40,26 @@ _KIND_OF_OWNER = {"item": "item", "output": "item", "response": "resp", "session
 _MEASURED = ("_ms", "tokens", "seconds", "expires_at")
 """How the keys of numbers end that rule 2 is about."""
 
-_NOT_OF_ONE_RESPONSE = frozenset({"object", "output_modalities", "max_output_tokens", "audio"})
-"""The keys of a response that are its settings."""
+_RESPONSE_SETTINGS = frozenset(
+    "object output_modalities max_output_tokens audio modalities voice output_audio_format temperature".split()
+)
+"""The keys of a response that most responses share, of both dialects."""
 
 _MAKES_OF_AUDIO = ("input_audio_buffer.speech_started", "input_audio_buffer.commit", "input_audio_buffer.clear")
+_RETRIEVED_AFTER = (
+    "< conversation.item.truncated",
+    "< conversation.item.input_audio_transcription.completed",
+    "> conversation.item.retrieve",
+    "< conversation.item.retrieve",
+)
 _ENDS_DELTAS = (".done", ".completed", ".failed")
 
 
 @dataclass
 class Line:
-    """One line of the stream. `of_response`: the event is part of a response."""
+    """One line of the stream, or several of which all but the first are indented."""
 
     text: str
-    of_response: bool = False
     deltas: set[str] = field(default_factory=set)
 
     def __str__(self) -> str:
@@ -92,7 +100,6 @@ class _Stream:
         self._names: dict[tuple[str, str], str] = {}
         self._shown: dict[str, dict[str, str]] = {"session": {}, "response": {}}
         self._open_deltas: dict[str, Line] = {}
-        self._response_items: set[str] = set()
         self._audio_waits = False
         self._retrieving = False
 
@@ -113,32 +120,22 @@ class _Stream:
             if kind.endswith(_ENDS_DELTAS) and "item_id" in event:
                 self._open_deltas.pop(event["item_id"], None)
             facts = self._facts({**event, "event_id": None})
-            self._insert(Line(f"< {kind}{facts}", self._is_of_response(kind, event)))
+            self._insert(Line(f"< {kind}{facts}"))
             self._retrieving = False
 
     def _insert(self, line: Line) -> None:
         at = len(self.lines)
         if self._retrieving:  # rule 6
-            while at and self.lines[at - 1].of_response:
-                at -= 1
+            behind = [number for number, known in enumerate(self.lines, 1) if known.text.startswith(_RETRIEVED_AFTER)]
+            at = behind[-1] if behind else at
         self.lines.insert(at, line)
 
     def _add_delta(self, kind: str, event: Event) -> None:
         item_id = event["item_id"]
         if item_id not in self._open_deltas:
-            line = Line(f"< deltas of {self._name('item', item_id)}", of_response="response_id" in event)
-            self._open_deltas[item_id] = line
+            self._open_deltas[item_id] = line = Line(f"< deltas of {self._name('item', item_id)}")
             self.lines.append(line)
         self._open_deltas[item_id].deltas.add(kind.removesuffix(".delta"))
-
-    def _is_of_response(self, kind: str, event: Event) -> bool:
-        if kind == "response.output_item.added":
-            self._response_items.add(event["item"]["id"])
-        if kind.startswith("response.") or kind == "rate_limits.updated":
-            return True
-        return kind in ("conversation.item.added", "conversation.item.done") and (
-            event["item"].get("id") in self._response_items
-        )
 
     def _name(self, kind: str, value: str) -> str:
         count = sum(known == kind for known, _ in self._names)
@@ -153,8 +150,8 @@ class _Stream:
                 case Mapping() if key == "session" and "id" in value:
                     facts += self._news(key, value)
                 case Mapping() if key == "response" and "id" in value:
-                    settings = {name: inner for name, inner in value.items() if name in _NOT_OF_ONE_RESPONSE}
-                    rest = {name: inner for name, inner in value.items() if name not in _NOT_OF_ONE_RESPONSE}
+                    settings = {name: inner for name, inner in value.items() if name in _RESPONSE_SETTINGS}
+                    rest = {name: inner for name, inner in value.items() if name not in _RESPONSE_SETTINGS}
                     facts += f" response={self._told(key, rest, '', False)}{self._news(key, settings)}"
                 case None if key == "event_id":
                     pass
@@ -164,10 +161,10 @@ class _Stream:
 
     def _news(self, owner: str, settings: Mapping[str, Any]) -> str:
         """Return what differs from the settings shown before, a line each."""
-        now = dict(self._flat(owner, settings))
+        now = dict(self._flat(owner, settings)) if settings else {}
         before, self._shown[owner] = self._shown[owner], now
         changed = [f"{path}={value}" for path, value in now.items() if before.get(path) != value]
-        gone = [f"no {path}" for path in before if not any(f"{other}.".startswith(f"{path}.") for other in now)]
+        gone = [f"no {path}" for path in before if not any(_one_holds_the_other(path, other) for other in now)]
         return "".join(f"\n    {fact}" for fact in changed + gone)
 
     def _flat(self, path: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -184,6 +181,10 @@ class _Stream:
                 return '""'
             case {"chars": _} | {"samples": _}:
                 return "audio" if key == "audio" or "samples" in value else "text"
+            case {"status": "incomplete", "content": content} if any(len(part) > 1 for part in content):  # rule 7
+                return self._told(
+                    key, {**value, "content": [{"type": part["type"]} for part in content]}, owner, settings
+                )
             case {"entries": count}:
                 return f"({count} entries)"
             case {} if value and not settings and (count := _measured(value)):
@@ -213,6 +214,11 @@ def _measured(value: Mapping[str, Any]) -> int:
             return 0
         count += inside
     return count
+
+
+def _one_holds_the_other(path: str, other: str) -> bool:
+    shorter, longer = sorted((f"{path}.", f"{other}."), key=len)
+    return longer.startswith(shorter)
 
 
 def _is_redacted(value: Mapping[str, Any]) -> bool:

@@ -87,7 +87,12 @@ def _call(function: dict[str, Any], line: str) -> Script:
     place = match[1] if (match := _PLACE.search(line)) else "Paris"
     argument = next((name for name, schema in properties.items() if schema.get("type") == "string"), None)
     arguments = json.dumps({argument: place} if argument else {})
-    head = {"index": 0, "id": "call_weather", "type": "function", "function": {"name": function["name"], "arguments": ""}}
+    head = {
+        "index": 0,
+        "id": "call_weather",
+        "type": "function",
+        "function": {"name": function["name"], "arguments": ""},
+    }
     half = len(arguments) // 2
     pieces = [{"index": 0, "function": {"arguments": piece}} for piece in (arguments[:half], arguments[half:])]
     return [Delta({"tool_calls": [call]}) for call in (head, *pieces)] + [Stop("tool_calls")]
