@@ -1,4 +1,4 @@
-"""One client of the matrix: its driver is run, its facts are asserted, the gateway's record is compared with the golden."""
+"""One client of the matrix: its driver runs, its facts are asserted, the gateway's record is compared with the golden."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clients.bench.gateway_process import GatewayProcess
-from tests.endtoend.recording_chat_server import RecordingChatServer
 from tests.matrix.client_run import Dialogue, run_driver
 from tests.matrix.environments import Environments
 from tests.matrix.recording import dialogue_lines
@@ -71,7 +70,7 @@ class Matrix:
     ) -> Dialogue:
         """Run a driver, assert what every dialogue must show, compare the record with `golden/<golden>.txt`.
 
-        `may_skip`: the steps that the library has no API for. `hears`: transcription is on in its default configuration.
+        `may_skip`: the steps that the library has no API for. `hears`: transcription is on in its configuration.
         """
         before = gateway.records()
         variables = {**gateway.variables, "SPEECH_DIR": str(self._speech_dir)}

@@ -3,13 +3,13 @@
 All that is recorded of an event stands in its line: every key, every null, every word of the protocol. What only time,
 chance or the engines decide is taken out by these rules and no others:
 
-1. Ids are renamed in order of first appearance: `item_1`, `resp_1`, `call_1`. Of event ids only those that a client gave
-   are told, as `event_1`.
+1. Ids are renamed in order of first appearance: `item_1`, `resp_1`, `call_1`. Of event ids only those that a client
+   gave are told, as `event_1`.
 2. Texts and audio are told by their kind: `text` or `""`, `audio`. So are numbers of milliseconds, tokens and seconds:
    `int` or `float`, and an object of nothing else by their count. In a session they are settings and stay as they are.
 3. A session shows only what differs from the one shown before. So do a response's settings.
-4. Deltas of one item are one line where the first of them stood, with all their kinds: which of text and audio is ahead,
-   and into how many pieces they are cut, is the engines' matter. A delta after its `done` is a line of its own.
+4. Deltas of one item are one line where the first of them stood, with all their kinds: which of text and audio is
+   ahead, and into how many pieces they are cut, is the engines' matter. A delta after its `done` is a line of its own.
 5. Appended audio is one line, in front of what came of it: speech that started, a commit, a clear.
 6. `conversation.item.retrieve` and its answer stand behind the latest transcript or truncation: that is when the agents
    SDKs send it, and a response runs on meanwhile.

@@ -3,14 +3,14 @@
 The rules, the first that fits wins. *Words* are the last line of the last message; neighbouring user messages reach a
 language model as one message of several lines.
 
-| the last message                                    | the answer                                                       |
-|-----------------------------------------------------|------------------------------------------------------------------|
-| a tool's result                                     | `I looked it up: ` and the result                                |
-| words with `weather`, a tool with `weather` offered | a call of that tool; its first string argument is the place that |
-|                                                     | follows `in` (`Paris` if none does)                              |
-| words with `story`                                  | `LONG_STORY`: a minute and a half of speech                      |
-| any other words of a user                           | `You said: ` and the words                                       |
-| no user's message yet                               | `Hello, how can I help you?`                                     |
+| the last message                                    | the answer                                                  |
+|-----------------------------------------------------|-------------------------------------------------------------|
+| a tool's result                                     | `I looked it up: ` and the result                           |
+| words with `weather`, a tool with `weather` offered | a call of that tool; its first string argument is the place |
+|                                                     | that follows `in`, else `Paris`                             |
+| words with `story`                                  | `LONG_STORY`: a minute and a half of speech                 |
+| any other words of a user                           | `You said: ` and the words                                  |
+| no user's message yet                               | `Hello, how can I help you?`                                |
 
 Tool calls come in two pieces of arguments and text word by word, as a model writes them. A request is answered with at
 most `LONG_STORY`, so that nothing here grows without bound but the list of requests.

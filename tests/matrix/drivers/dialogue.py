@@ -1,17 +1,18 @@
-"""What every Python driver says and how it reports it. Standard library only: each client has an environment of its own.
+"""What every Python driver says and how it reports it. Standard library only: each client has its own environment.
 
 A driver is a program. It reads `GATEWAY_URL` (`http://127.0.0.1:PORT/v1`), `GATEWAY_KEY` and `SPEECH_DIR` (16-bit mono
 WAV files at 24 kHz), holds the dialogue below through its client library and prints one JSON object a step:
 
-| step          | what happens                                                      | facts                                          |
-|---------------|-------------------------------------------------------------------|------------------------------------------------|
-| `connected`   | the library connects as it does by default                        | `model`, if the library shows it               |
-| `spoken_turn` | `SPOKEN_TURN` is spoken at the pace of speech, the reply heard out | `heard` (transcript or null), `reply`, `audio_ms` |
-| `tool`        | `WEATHER_QUESTION` is asked, `get_weather` runs, its result spoken | `name`, `arguments` (object), `reply`          |
-| `barge_in`    | `STORY_REQUEST`; once audio came, `BARGE_IN` is spoken over it     | `cancelled` (true), `reply` to what was spoken |
-| `cancel`      | `STORY_REQUEST`; once audio came, the library's own cancel         | `status`                                       |
-| `truncate`    | `SMALL_TALK`; the reply is cut at `TRUNCATE_AT_MS`                 | `ok` (true)                                    |
-| `left`        | `STORY_REQUEST`; once audio came, the connection is dropped        | –                                              |
+| step          | what happens                                         | facts                             |
+|---------------|------------------------------------------------------|-----------------------------------|
+| `connected`   | the library connects as it does by default           | `model`, if the library shows it  |
+| `spoken_turn` | `SPOKEN_TURN` is spoken at the pace of speech        | `heard` (transcript, null if off),|
+|               |                                                      | `reply`, `audio_ms`               |
+| `tool`        | `WEATHER_QUESTION`; the tool runs, its result spoken | `name`, `arguments`, `reply`      |
+| `barge_in`    | `STORY_REQUEST`; `BARGE_IN` is spoken over its audio | `cancelled` (true), `reply`       |
+| `cancel`      | `STORY_REQUEST`; after some audio the library's stop | `status`                          |
+| `truncate`    | `SMALL_TALK`; the reply is cut at `TRUNCATE_AT_MS`   | `ok` (true)                       |
+| `left`        | `STORY_REQUEST`; in its audio the connection drops   | –                                 |
 
 A step for which a library has no API is reported with `skipped` and the reason. Any failure is an exception, thus a
 non-zero exit status.

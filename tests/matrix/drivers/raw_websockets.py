@@ -1,7 +1,7 @@
 """No SDK: `websockets` as it is, with its 1 MiB frames, compression offer and pings, and JSON.
 
-It says who it is as browsers have to, by subprotocol. Its spoken turn is push-to-talk: a commit and a response asked for
-in one breath. For the barge-in it turns voice activity detection on again.
+It says who it is as browsers have to, by subprotocol. Its spoken turn is push-to-talk: a commit and a response
+asked for in one breath. For the barge-in it turns voice activity detection on again.
 """
 
 from __future__ import annotations
