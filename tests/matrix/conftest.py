@@ -97,7 +97,7 @@ def _served(
         "FOREGROUND_TEMPERATURE": "0",
     }
     with GatewayProcess(["--profile", "embedded", "--event-log", str(events), *flags], variables) as process:
-        yield GatewayUnderTest(process, events, GATEWAY_KEY, authority)
+        yield GatewayUnderTest(process, events, GATEWAY_KEY, authority, repeats=bool(llm_url))
 
 
 @pytest.fixture

@@ -46,6 +46,9 @@ WEATHER_TOOL = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
 
+DEMO_BRAIN = os.environ.get("DEMO_BRAIN") == "1"
+"""Whether the language model of this run is the one in the gateway: it calls no tools and its replies are short."""
+
 STEP_DEADLINE_S = 60.0
 CHUNK_MS = 20
 BYTES_PER_MS = 48

@@ -1,163 +1,18 @@
-"""openai-python, asynchronous, GA."""
+"""openai-python, asynchronous, GA. Nothing but the URL differs from OpenAI's own."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
-import socket
-import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 import dialogue
 from openai import AsyncOpenAI
-from openai.resources.realtime.realtime import AsyncRealtimeConnection
-
-
-class Conversation:
-    """A connection and all that it received."""
-
-    def __init__(self, connection: AsyncRealtimeConnection) -> None:
-        self.connection = connection
-        self.events: list[Any] = []
-
-    async def until(self, wanted: str | Callable[[Any], bool]) -> Any:
-        """Receive up to the event of that type, or that `wanted` accepts."""
-        async with asyncio.timeout(dialogue.STEP_DEADLINE_S):
-            while True:
-                event = await self.connection.recv()
-                self.events.append(event)
-                if event.type == "error":
-                    raise RuntimeError(event.error.message)
-                if event.type == wanted if isinstance(wanted, str) else wanted(event):
-                    return event
-
-    async def ask(self, text: str) -> None:
-        """Type a message and ask for its answer."""
-        content = [{"type": "input_text", "text": text}]
-        await self.connection.conversation.item.create(item={"type": "message", "role": "user", "content": content})
-        await self.connection.response.create()
-
-    async def response(self) -> dict[str, Any]:
-        """Receive a response to its end; return what a user got of it."""
-        begin = len(self.events)
-        done = await self.until("response.done")
-        events = self.events[begin:]
-        audio = b"".join(base64.b64decode(e.delta) for e in events if e.type == "response.output_audio.delta")
-        said = "".join(e.delta for e in events if e.type == "response.output_audio_transcript.delta")
-        return {"response": done.response, "reply": said, "audio_ms": len(audio) // dialogue.BYTES_PER_MS}
-
-    @asynccontextmanager
-    async def speaking(self, clip: str) -> AsyncIterator[None]:
-        """Keep a microphone open: the clip at the pace of speech, then silence."""
-
-        async def speak() -> None:
-            began_s = asyncio.get_running_loop().time()
-            for number, chunk in enumerate(dialogue.microphone(clip), 1):
-                await self.connection.input_audio_buffer.append(audio=base64.b64encode(chunk).decode())
-                due_s = began_s + number * dialogue.CHUNK_MS / 1000
-                await asyncio.sleep(max(0.0, due_s - asyncio.get_running_loop().time()))
-
-        microphone = asyncio.create_task(speak())
-        try:
-            yield
-        finally:
-            microphone.cancel()
-            with suppress(asyncio.CancelledError):
-                await microphone
+from openai_python_dialogue import GA, hold
 
 
 async def main() -> None:
     client = AsyncOpenAI(api_key=dialogue.GATEWAY_KEY, base_url=dialogue.GATEWAY_URL)
     async with client.realtime.connect(model=dialogue.MODEL) as connection:
-        talk = Conversation(connection)
-        created = await talk.until("session.created")
-        dialogue.report("connected", model=created.session.model)
-        listening: Any = {
-            "type": "realtime",
-            "audio": {"input": {"transcription": {"model": "gpt-4o-mini-transcribe"}}},
-            "tools": [dialogue.WEATHER_TOOL],
-        }
-        await connection.session.update(session=listening)
-        await talk.until("session.updated")
-        await spoken_turn(talk)
-        await tool(talk)
-        await barge_in(talk)
-        await cancel(talk)
-        await truncate(talk)
-        await leave(talk)
-
-
-async def spoken_turn(talk: Conversation) -> None:
-    async with talk.speaking(dialogue.SPOKEN_TURN):
-        heard = await talk.until("conversation.item.input_audio_transcription.completed")
-        turn = await talk.response()
-    dialogue.report("spoken_turn", heard=heard.transcript, reply=turn["reply"], audio_ms=turn["audio_ms"])
-
-
-async def tool(talk: Conversation) -> None:
-    await talk.ask(dialogue.WEATHER_QUESTION)
-    called = await talk.until("response.function_call_arguments.done")
-    await talk.until("response.done")
-    output: Any = {"type": "function_call_output", "call_id": called.call_id, "output": dialogue.WEATHER}
-    await talk.connection.conversation.item.create(item=output)
-    await talk.connection.response.create()
-    turn = await talk.response()
-    dialogue.report("tool", name=called.name, arguments=json.loads(called.arguments), reply=turn["reply"])
-
-
-async def barge_in(talk: Conversation) -> None:
-    await talk.ask(dialogue.STORY_REQUEST)
-    first = await talk.until("response.output_audio.delta")
-    async with talk.speaking(dialogue.BARGE_IN):
-        await talk.until("input_audio_buffer.speech_started")
-        cut = (await talk.response())["response"]
-        await talk.connection.conversation.item.truncate(
-            item_id=first.item_id, content_index=0, audio_end_ms=dialogue.TRUNCATE_AT_MS
-        )
-        await talk.until("conversation.item.truncated")
-        heard = await talk.until("conversation.item.input_audio_transcription.completed")
-        turn = await talk.response()
-    dialogue.report(
-        "barge_in",
-        cancelled=cut.status == "cancelled" and cut.status_details.reason == "turn_detected",
-        heard=heard.transcript,
-        reply=turn["reply"],
-    )
-
-
-async def cancel(talk: Conversation) -> None:
-    await talk.ask(dialogue.STORY_REQUEST)
-    await talk.until("response.output_audio.delta")
-    await talk.connection.response.cancel()
-    cut = (await talk.response())["response"]
-    dialogue.report("cancel", status=cut.status, reason=cut.status_details.reason)
-
-
-async def truncate(talk: Conversation) -> None:
-    await talk.ask(dialogue.SMALL_TALK)
-    item_id = (await talk.response())["response"].output[0].id
-    await talk.connection.conversation.item.truncate(
-        item_id=item_id, content_index=0, audio_end_ms=dialogue.TRUNCATE_AT_MS
-    )
-    truncated = await talk.until("conversation.item.truncated")
-    await talk.connection.conversation.item.retrieve(item_id=item_id)
-    item = (await talk.until("conversation.item.retrieved")).item
-    kept_ms = len(base64.b64decode(item.content[0].audio)) // dialogue.BYTES_PER_MS
-    ok = truncated.audio_end_ms == kept_ms == dialogue.TRUNCATE_AT_MS
-    dialogue.report("truncate", ok=ok, transcript=item.content[0].transcript)
-
-
-async def leave(talk: Conversation) -> None:
-    await talk.ask(dialogue.STORY_REQUEST)
-    await talk.until("response.output_audio.delta")
-    transport = talk.connection._connection.transport
-    raw = transport.get_extra_info("socket")
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # as a lost network: no goodbye
-    transport.abort()
-    dialogue.report("left")
+        await hold(connection, GA)
 
 
 asyncio.run(main())

@@ -1,0 +1,194 @@
+"""The dialogue through openai-python's asynchronous connection, which is the same in both dialects but for the names."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import dialogue
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What a GA and a beta application write differently."""
+
+    audio_delta: str
+    transcript_delta: str
+    session: dict[str, Any]
+
+
+TRANSCRIPTION = {"model": "gpt-4o-mini-transcribe"}
+GA = Dialect(
+    audio_delta="response.output_audio.delta",
+    transcript_delta="response.output_audio_transcript.delta",
+    session={
+        "type": "realtime",
+        "audio": {"input": {"transcription": TRANSCRIPTION}},
+        "tools": [dialogue.WEATHER_TOOL],
+    },
+)
+BETA = Dialect(
+    audio_delta="response.audio.delta",
+    transcript_delta="response.audio_transcript.delta",
+    session={
+        "input_audio_transcription": TRANSCRIPTION,
+        "tools": [dialogue.WEATHER_TOOL],
+    },
+)
+
+
+class Conversation:
+    """A connection (`Any`: of either dialect's class) and all that it received."""
+
+    def __init__(self, connection: Any, dialect: Dialect) -> None:
+        self.connection = connection
+        self.dialect = dialect
+        self.events: list[Any] = []
+
+    async def until(self, wanted: str | Callable[[Any], bool]) -> Any:
+        """Receive up to the event of that type, or that `wanted` accepts."""
+        async with asyncio.timeout(dialogue.STEP_DEADLINE_S):
+            while True:
+                event = await self.connection.recv()
+                self.events.append(event)
+                if event.type == "error":
+                    raise RuntimeError(event.error.message)
+                if event.type == wanted if isinstance(wanted, str) else wanted(event):
+                    return event
+
+    async def ask(self, text: str) -> None:
+        """Type a message and ask for its answer."""
+        content = [{"type": "input_text", "text": text}]
+        await self.connection.conversation.item.create(item={"type": "message", "role": "user", "content": content})
+        await self.connection.response.create()
+
+    async def done(self, response_id: str) -> Any:
+        """Return that response as it ended, which it may have before."""
+        of_it = (e for e in self.events if e.type == "response.done" and e.response.id == response_id)
+        return (next(of_it, None) or await self.until("response.done")).response
+
+    async def response(self) -> dict[str, Any]:
+        """Receive a response to its end; return what a user got of it."""
+        begin = len(self.events)
+        done = await self.until("response.done")
+        events = self.events[begin:]
+        audio = b"".join(base64.b64decode(e.delta) for e in events if e.type == self.dialect.audio_delta)
+        said = "".join(e.delta for e in events if e.type == self.dialect.transcript_delta)
+        return {"response": done.response, "reply": said, "audio_ms": len(audio) // dialogue.BYTES_PER_MS}
+
+    @asynccontextmanager
+    async def speaking(self, clip: str) -> AsyncIterator[None]:
+        """Keep a microphone open: the clip at the pace of speech, then silence."""
+
+        async def speak() -> None:
+            began_s = asyncio.get_running_loop().time()
+            for number, chunk in enumerate(dialogue.microphone(clip), 1):
+                await self.connection.input_audio_buffer.append(audio=base64.b64encode(chunk).decode())
+                due_s = began_s + number * dialogue.CHUNK_MS / 1000
+                await asyncio.sleep(max(0.0, due_s - asyncio.get_running_loop().time()))
+
+        microphone = asyncio.create_task(speak())
+        try:
+            yield
+        finally:
+            microphone.cancel()
+            with suppress(asyncio.CancelledError):
+                await microphone
+
+
+async def hold(connection: Any, dialect: Dialect) -> None:
+    """Hold the whole dialogue."""
+    talk = Conversation(connection, dialect)
+    created = await talk.until("session.created")
+    dialogue.report("connected", model=created.session.model)
+    await connection.session.update(session=dialect.session)
+    await talk.until("session.updated")
+    await spoken_turn(talk)
+    await tool(talk)
+    await barge_in(talk)
+    await cancel(talk)
+    await truncate(talk)
+    await leave(talk)
+
+
+async def spoken_turn(talk: Conversation) -> None:
+    async with talk.speaking(dialogue.SPOKEN_TURN):
+        heard = await talk.until("conversation.item.input_audio_transcription.completed")
+        turn = await talk.response()
+    dialogue.report("spoken_turn", heard=heard.transcript, reply=turn["reply"], audio_ms=turn["audio_ms"])
+
+
+async def tool(talk: Conversation) -> None:
+    if dialogue.DEMO_BRAIN:
+        dialogue.report("tool", skipped="this language model calls no tools")
+        return
+    await talk.ask(dialogue.WEATHER_QUESTION)
+    called = await talk.until("response.function_call_arguments.done")
+    await talk.until("response.done")
+    output: Any = {"type": "function_call_output", "call_id": called.call_id, "output": dialogue.WEATHER}
+    await talk.connection.conversation.item.create(item=output)
+    await talk.connection.response.create()
+    turn = await talk.response()
+    dialogue.report("tool", name=called.name, arguments=json.loads(called.arguments), reply=turn["reply"])
+
+
+async def barge_in(talk: Conversation) -> None:
+    await talk.ask(dialogue.STORY_REQUEST)
+    first = await talk.until(talk.dialect.audio_delta)
+    async with talk.speaking(dialogue.BARGE_IN):
+        await talk.until("input_audio_buffer.speech_started")
+        cut = await talk.done(first.response_id)
+        await talk.connection.conversation.item.truncate(
+            item_id=first.item_id, content_index=0, audio_end_ms=dialogue.TRUNCATE_AT_MS
+        )
+        await talk.until("conversation.item.truncated")
+        heard = await talk.until("conversation.item.input_audio_transcription.completed")
+        turn = await talk.response()
+    dialogue.report(
+        "barge_in",
+        cancelled=cut.status == "cancelled" and cut.status_details.reason == "turn_detected",
+        heard=heard.transcript,
+        reply=turn["reply"],
+    )
+
+
+async def cancel(talk: Conversation) -> None:
+    if dialogue.DEMO_BRAIN:
+        dialogue.report("cancel", skipped="a reply of this language model may be complete before it is cancelled")
+        return
+    await talk.ask(dialogue.STORY_REQUEST)
+    await talk.until(talk.dialect.audio_delta)
+    await talk.connection.response.cancel()
+    cut = (await talk.response())["response"]
+    dialogue.report("cancel", status=cut.status, reason=cut.status_details.reason)
+
+
+async def truncate(talk: Conversation) -> None:
+    await talk.ask(dialogue.SMALL_TALK)
+    item_id = (await talk.response())["response"].output[0].id
+    await talk.connection.conversation.item.truncate(
+        item_id=item_id, content_index=0, audio_end_ms=dialogue.TRUNCATE_AT_MS
+    )
+    truncated = await talk.until("conversation.item.truncated")
+    await talk.connection.conversation.item.retrieve(item_id=item_id)
+    item = (await talk.until("conversation.item.retrieved")).item
+    kept_ms = len(base64.b64decode(item.content[0].audio)) // dialogue.BYTES_PER_MS
+    ok = truncated.audio_end_ms == kept_ms == dialogue.TRUNCATE_AT_MS
+    dialogue.report("truncate", ok=ok, transcript=item.content[0].transcript)
+
+
+async def leave(talk: Conversation) -> None:
+    await talk.ask(dialogue.STORY_REQUEST)
+    await talk.until(talk.dialect.audio_delta)
+    transport = talk.connection._connection.transport
+    raw = transport.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # as a lost network: no goodbye
+    transport.abort()
+    dialogue.report("left")
