@@ -130,7 +130,7 @@ async def tool(talk: Conversation) -> None:
         dialogue.report("tool", skipped="this language model calls no tools")
         return
     await talk.ask(dialogue.WEATHER_QUESTION)
-    called = await talk.until("response.function_call_arguments.done")
+    called = (await talk.until("response.output_item.done")).item
     await talk.until("response.done")
     output: Any = {"type": "function_call_output", "call_id": called.call_id, "output": dialogue.WEATHER}
     await talk.connection.conversation.item.create(item=output)
