@@ -27,7 +27,8 @@ QUEUE_RECORDS = 10_000
 _KEPT_KEYS = frozenset(
     "type event_id id item_id response_id call_id previous_item_id conversation_id client_event_id object status "
     "reason code param role kind model voice format language name output_modalities modalities include conversation "
-    "tool_choice eagerness finish_reason max_output_tokens truncation tracing".split()
+    "tool_choice eagerness finish_reason max_output_tokens truncation tracing "
+    "input_audio_format output_audio_format max_response_output_tokens".split()
 )
 """Fields whose strings are words of the protocol or ids."""
 
