@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: serve test check static long bench clean
+.PHONY: serve test check static long clients-newest clean
 
 $(BIN)/duplex-gateway: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,9 @@ long: $(BIN)/duplex-gateway  ## what takes too long for CI: large property runs,
 	$(BIN)/python -m pytest -m long
 	$(BIN)/python -m clients.bench.voice_latency --start
 	$(BIN)/python -m clients.bench.load --start
+
+clients-newest: $(BIN)/duplex-gateway  ## the client matrix with the newest releases instead of the locked ones
+	DUPLEX_MATRIX_NEWEST=1 $(BIN)/python -m pytest tests/matrix
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import wave
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,15 +22,17 @@ from tests.simulation.rule_based_chat import rule_based_chat
 GATEWAY_KEY = "sk-the-matrix-needs-a-key"
 
 
-@pytest.fixture(scope="session")
-def environments(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Environments]:
-    home = os.environ.get("DUPLEX_MATRIX_HOME")
-    environments = Environments(Path(home) if home and not NEWEST else tmp_path_factory.mktemp("matrix-home"))
-    yield environments
-    request.config.stash[INSTALLED] = environments.took_s
-
-
 INSTALLED: pytest.StashKey[dict[str, float]] = pytest.StashKey()
+"""What the environments took to make, for the summary."""
+
+
+@pytest.fixture(scope="session")
+def environments(request: pytest.FixtureRequest) -> Iterator[Environments]:
+    home = os.environ.get("DUPLEX_MATRIX_HOME")
+    with tempfile.TemporaryDirectory(prefix="duplex-matrix-") as temporary:  # pytest's own would keep three of them
+        environments = Environments(Path(home) if home and not NEWEST else Path(temporary))
+        yield environments
+        request.config.stash[INSTALLED] = environments.took_s
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
