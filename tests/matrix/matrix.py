@@ -1,4 +1,4 @@
-"""One client of the matrix: its driver runs, its facts are asserted, the gateway's record is held against the golden."""
+"""One client of the matrix: its driver runs, its facts are asserted, the record of the gateway meets its golden."""
 
 from __future__ import annotations
 

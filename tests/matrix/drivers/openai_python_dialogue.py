@@ -1,4 +1,4 @@
-"""The dialogue through openai-python's asynchronous connection, which is the same in both dialects but for the names."""
+"""The dialogue through openai-python's asynchronous connection: both dialects are the same but for the names."""
 
 from __future__ import annotations
 
