@@ -11,6 +11,8 @@ import pytest
 hypothesis.settings.register_profile("noisy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("noisy")
 
+pytest.register_assert_rewrite("tests.matrix.matrix")  # its assertions are each client test's
+
 STAGES_MIN = {
     "core": (2, ("turns", "protocol", "gateway", "simulation", "test_documents.py", "test_packaging.py")),
     "models": (4, ("models",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import ssl
@@ -10,6 +11,8 @@ import urllib.request
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from clients.bench.gateway_process import GatewayProcess
 from tests.matrix.client_run import Dialogue, run_driver
@@ -126,4 +129,7 @@ def _compare(golden: str, records: list[Path]) -> None:
     if os.environ.get("UPDATE_GOLDENS") == "1":
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    assert lines == path.read_text(encoding="utf-8").splitlines()
+    known = path.read_text(encoding="utf-8").splitlines()
+    difference = "\n".join(difflib.unified_diff(known, lines, f"golden/{path.name}", "this run", lineterm=""))
+    if difference:
+        pytest.fail(f"the dialogue is not the golden one:\n{difference}", pytrace=False)
