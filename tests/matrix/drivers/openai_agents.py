@@ -112,8 +112,9 @@ async def spoken_turn(talk: Conversation) -> None:
 async def tool(talk: Conversation) -> None:
     await talk.session.send_message(dialogue.WEATHER_QUESTION)
     # The SDK runs the tool beside its receiving: the call's own response may end before the tool does, or after it.
-    while any(item["type"] == "function_call" for item in (turn := await talk.response())["output"]):
-        pass
+    turn = await talk.response()
+    while turn["output"][0]["type"] == "function_call":
+        turn = await talk.response()
     ended = next(event for event in talk.events if event.type == "tool_end")
     dialogue.report("tool", name=ended.tool.name, arguments=json.loads(ended.arguments), reply=turn["reply"])
 
