@@ -61,7 +61,8 @@ class EventLog:
     def record_frame(self, at_samples: Samples, frame: str | bytes) -> None:
         """Note a client's frame as it came, lawful or not; of one that is no JSON, its length.
 
-        It is parsed for the log alone: what is refused belongs to the record, in the client's own dialect.
+        It is parsed for the log alone, on the caller's thread: what is refused belongs to the record, in the client's
+        own dialect.
         """
         if self._writer is None:
             return

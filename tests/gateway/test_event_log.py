@@ -111,7 +111,7 @@ def test_a_clients_frame_is_recorded_as_it_came_lawful_or_not(tmp_path: Path) ->
     writer.close()
     events = [line["event"] for line in lines_of(tmp_path / "sess_1.jsonl")]
     assert events[0] == {"type": "conversation.item.retrieve", "item_id": "item_1", "words": {"chars": 6}}
-    assert events[1] == {"type": "input_audio_buffer.append", "audio": {"samples": 1}}
+    assert events[1] == {"type": "input_audio_buffer.append", "audio": {"bytes": 3}}
     assert events[2:] == [{"chars": 6}, {"chars": 1}, {"chars": 100_000}, {"chars": 6}, {"chars": 5_000}]
 
 

@@ -179,8 +179,8 @@ class _Stream:
         match value:
             case {"chars": 0}:
                 return '""'
-            case {"chars": _} | {"samples": _}:
-                return "audio" if key == "audio" or "samples" in value else "text"
+            case {"chars": _} | {"samples": _} | {"bytes": _}:
+                return "text" if "chars" in value and key != "audio" else "audio"
             case {"status": "incomplete", "content": content} if any(len(part) > 1 for part in content):  # rule 7
                 return self._told(
                     key, {**value, "content": [{"type": part["type"]} for part in content]}, owner, settings
@@ -222,4 +222,4 @@ def _one_holds_the_other(path: str, other: str) -> bool:
 
 
 def _is_redacted(value: Mapping[str, Any]) -> bool:
-    return len(value) == 1 and not value.keys().isdisjoint({"chars", "samples", "entries"})
+    return len(value) == 1 and not value.keys().isdisjoint({"chars", "samples", "bytes", "entries"})

@@ -91,7 +91,7 @@ def test_settings_are_shown_once_and_then_when_they_change() -> None:
 
 
 def test_appended_audio_stands_before_what_came_of_it() -> None:
-    append = ("client", {"type": "input_audio_buffer.append", "audio": {"samples": 480}})
+    append = ("client", {"type": "input_audio_buffer.append", "audio": {"bytes": 960}})
     cleared = ("client", {"type": "input_audio_buffer.clear"})
     started = ("server", {"type": "input_audio_buffer.speech_started", "event_id": "e", "item_id": "item_abc"})
     assert stream_lines([append, append, started, append, cleared, cleared]) == [
