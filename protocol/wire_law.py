@@ -74,6 +74,10 @@ def _client_problems(payload: dict[str, Any], audio_format: AudioFormat) -> Iter
         yield from _nulls(payload["error"], "error")
     if payload["type"] == "response.mcp_call_arguments.delta" and "obfuscation" not in payload:
         yield "delta needs obfuscation"
+    if payload["type"].endswith("input_audio_transcription.delta"):
+        yield from (
+            f"{key} is null; leave the key out" for key in ("content_index", "delta") if payload.get(key, 0) is None
+        )
     yield from _nulls(payload.get("part"), "part")
     yield from _nulls(payload.get("usage"), "usage")
     if "item" in payload:
@@ -117,6 +121,8 @@ def _item_problems(item: dict[str, Any], path: str) -> Iterator[str]:
     yield from _nulls({key: value for key, value in item.items() if key != "content"}, path)
     for index, part in enumerate(content):
         part_path, kind = f"{path}.content[{index}]", part.get("type")
+        if kind is None:
+            yield f"{part_path} needs type"
         yield from _nulls({key: value for key, value in part.items() if key != "transcript"}, part_path)
         needed = {
             "input_text": "text",
