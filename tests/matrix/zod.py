@@ -62,12 +62,15 @@ class AgentsJsSchemas:
 
 
 def recorded_events(records: Iterable[Path]) -> Iterator[Event]:
-    """Yield the server events of gateway's event logs, with stand-ins for the texts and the audio that no log keeps."""
+    """Yield the server events of GA sessions from event logs, with stand-ins for the texts and audio that no log keeps.
+
+    Beta sessions are left out: agents-js never spoke that dialect.
+    """
     for path in records:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
-            if record["direction"] == "server":
-                yield _refilled(record["event"])
+        lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        events = [_refilled(line["event"]) for line in lines if line["direction"] == "server"]
+        if events and "type" in events[0]["session"]:
+            yield from events
 
 
 def _refilled(value: Any, key: str = "") -> Any:
