@@ -34,6 +34,9 @@ Pings alone don't do it, since a connection with unsent bytes is only closed onc
 """
 
 _PORT_TRIES = 10
+_FALSE_ALARM = "ASGI callable returned without completing handshake."
+"""What uvicorn 0.54's sans-I/O implementation logs as an error after each upgrade that was answered with a refusal."""
+
 _OUR_LOGGERS = ("gateway", "models", "protocol", "clients")
 _NO_SUCH_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
 
@@ -183,6 +186,11 @@ def configure_logging(level: str) -> None:
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets"):
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
+    logging.getLogger("uvicorn.error").addFilter(_is_no_false_alarm)
+
+
+def _is_no_false_alarm(record: logging.LogRecord) -> bool:
+    return record.msg != _FALSE_ALARM
 
 
 class Server(uvicorn.Server):

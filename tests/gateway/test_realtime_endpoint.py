@@ -6,6 +6,7 @@ import logging
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.endpoints import socket_session
 from gateway.endpoints.realtime import ModelNotFound, choose_backend
+from gateway.serving import configure_logging
 from protocol.errors import session_expired
 from tests.gateway.conftest import Serve
 
@@ -40,6 +42,17 @@ async def refusal(url: str, **arguments: Any) -> tuple[int, dict[str, Any]]:
         await connect(url, **arguments)
     response = caught.value.response
     return response.status_code, json.loads(response.body)["error"]
+
+
+@pytest.fixture
+def logging_restored() -> Iterator[None]:
+    """Undo what a test does to the loggers."""
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict]
+    before = [(logger, logger.level, list(logger.filters)) for logger in loggers]
+    yield
+    for logger, level, filters in before:
+        logger.setLevel(level)
+        logger.filters[:] = filters
 
 
 async def test_a_client_is_greeted_before_it_says_anything(serve: Serve) -> None:
@@ -91,6 +104,15 @@ async def test_a_missing_or_wrong_key_is_refused_at_the_upgrade(
     assert error["code"] == "invalid_api_key"
     assert gateway.sessions == []
     assert "k-tes" not in caplog.text
+
+
+async def test_a_refused_upgrade_is_no_error_in_the_log(
+    serve: Serve, caplog: pytest.LogCaptureFixture, logging_restored: None
+) -> None:
+    configure_logging("info")
+    async with serve(api_key="k-test") as gateway:
+        await refusal(gateway.url())
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer anything"}])
