@@ -77,8 +77,8 @@ def _refilled(value: Any, key: str = "") -> Any:
     match value:
         case {"chars": int(count)}:
             return "{}" if key == "arguments" and count else "x" * count
-        case {"samples": int(count)}:
-            return base64.b64encode(bytes(2 * count)).decode()
+        case {"samples": int()} | {"bytes": int()}:
+            return base64.b64encode(bytes(2)).decode()
         case {"entries": int()}:
             return {}
         case Mapping():
