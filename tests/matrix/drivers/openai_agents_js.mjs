@@ -44,8 +44,11 @@ session.on('error', ({ error }) => {
   throw error instanceof Error ? error : new Error(JSON.stringify(error));
 });
 
-/** Resolves with what the agent said, once its turn has ended. */
-const reply = async (from) => (await received.until('agent_end', from)).details.at(-1);
+/** Resolves with what the agent said in its next turn that says anything: one that calls a tool does not. */
+const reply = async (from) => {
+  const end = await received.until((event) => event.type === 'agent_end' && event.details.at(-1), from);
+  return end.details.at(-1);
+};
 /** Asks in writing; returns from where on to look for the answer. */
 const ask = (text) => {
   session.sendMessage(text);
@@ -82,7 +85,7 @@ const microphone = new Microphone((chunk) =>
 {
   const from = ask(WEATHER_QUESTION);
   const [, , called] = (await received.until('agent_tool_end', from)).details;
-  const text = await reply(received.all.length); // of the response to the tool's result, asked for by the SDK
+  const text = await reply(from); // the SDK has sent the result and asked for a response
   report('tool', { name: called.name, arguments: calls.at(-1), reply: text });
 }
 {
