@@ -72,7 +72,7 @@ def _client_problems(payload: dict[str, Any], audio_format: AudioFormat) -> Iter
         yield from _audio_problems(payload["delta"], audio_format)
     if payload["type"].endswith(".failed") and "error" in payload:
         yield from _nulls(payload["error"], "error")
-    if payload["type"] == "response.mcp_call_arguments.delta" and "obfuscation" not in payload:
+    if payload["type"] == "response.mcp_call_arguments.delta" and payload.get("obfuscation") is None:
         yield "delta needs obfuscation"
     if payload["type"].endswith("input_audio_transcription.delta"):
         yield from (

@@ -106,9 +106,14 @@ class InstallError(Exception):
 
 
 def _install_python(folder: Path, source: Path) -> None:
-    uv = find_uv_bin()
-    _run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(folder)], folder)
-    _run([uv, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), "-r", str(source)], folder)
+    """Install with uv, which takes seconds, or with pip where uv can't: it does not read pip's settings for an index."""
+    uv, python = find_uv_bin(), str(folder / "bin" / "python")
+    _run([uv, "venv", "--quiet", "--allow-existing", "--seed", "--python", sys.executable, str(folder)], folder)
+    try:
+        _run([uv, "pip", "install", "--quiet", "--python", python, "-r", str(source)], folder)
+    except InstallError as error:
+        print(f"uv could not install {source.parent.name}, pip tries: {error}", file=sys.stderr)
+        _run([python, "-m", "pip", "install", "--quiet", "--no-input", "-r", str(source)], folder)
 
 
 def _node_version(node: str) -> int:
