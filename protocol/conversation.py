@@ -21,6 +21,10 @@ ROOT = "root"
 TRUNCATE_TOLERANCE_MS = 32
 """A truncate may ask for this much more than was sent: clients round (one 32 ms frame; RB-23)."""
 
+DELETED_REMEMBERED = 1_000
+"""Of so many deleted items it is remembered where they stood; of more, the first are forgotten (chosen: a client that
+replaces a history of some hundred items names none of an earlier one)."""
+
 
 class Conversation:
     """The session's one conversation. Items are added by the client, by the user's speech and by responses."""
@@ -32,6 +36,7 @@ class Conversation:
         self._client_total = 0
         self._announced: str | None = None
         self._forgotten: set[str] = set()
+        self._stood_after: dict[str, str] = {}
         self.audio = KeptAudio()
 
     @property
@@ -72,13 +77,7 @@ class Conversation:
 
         Raises ProtocolError for an unknown `after`, a duplicate id, or a tool result without its call (RB-25).
         """
-        index = len(self._items)
-        if after == ROOT:
-            index = 0
-        elif after is not None:
-            index = 1 + next((i for i, other in enumerate(self._items) if other.id == after), -2)
-            if index < 0:
-                raise errors.unknown_previous_item(after)
+        index = len(self._items) if after is None else self._index_after(after)
         if item.id == self._announced or self.get(item.id) is not None:
             raise errors.duplicate_item(item.id)
         if isinstance(item, FunctionCallOutput) and not self.has_call(item.call_id):
@@ -86,7 +85,25 @@ class Conversation:
         if isinstance(item, FunctionCall) and self.has_call(item.call_id):
             raise errors.duplicate_call(item.call_id)
         self._items.insert(index, item)
+        self._stood_after.pop(item.id, None)
         return self._items[index - 1].id if index else None
+
+    def _index_after(self, item_id: str) -> int:
+        """Return the index behind an item, or behind what a deleted one stood after.
+
+        A client learns of its deletion only later: LiveKit deletes a reply of which nothing was heard and has the next
+        message follow it. OpenAI names deleted items, too (livekit/agents#6964). An item was there when another was
+        found to stand after it, so that the chain is walked from older deletions to newer ones, and ends.
+        """
+        found = item_id
+        while found != ROOT:
+            for index, other in enumerate(self._items):
+                if other.id == found:
+                    return index + 1
+            if found not in self._stood_after:
+                raise errors.unknown_previous_item(item_id)
+            found = self._stood_after[found]
+        return 0
 
     def add_from_client(self, item: Item, after: str | None, size_bytes: int) -> str | None:
         """Do as `add` for an item of `size_bytes` that a client wrote. Raises ProtocolError for one too many."""
@@ -115,7 +132,11 @@ class Conversation:
         item = self.get(item_id)
         if item is None:
             raise errors.unknown_item_to_delete(item_id)
-        self._items.remove(item)
+        index = self._items.index(item)
+        self._stood_after[item_id] = self._items[index - 1].id if index else ROOT
+        if len(self._stood_after) > DELETED_REMEMBERED:
+            del self._stood_after[next(iter(self._stood_after))]
+        del self._items[index]
         self._forgotten.discard(item_id)
         self._client_total -= self._client_bytes.pop(item_id, 0)
         self.audio.forget(item_id)

@@ -182,6 +182,15 @@ def string_too_long(param: str, length: int, maximum: int) -> ProtocolError:
     )
 
 
+def unlike_pattern(param: str, pattern: str) -> ProtocolError:
+    """A string is not of the form that the API wants (OpenAI's words, seen live for `item.id`: livekit/agents#1717)."""
+    return ProtocolError(
+        "invalid_value",
+        f"Invalid '{param}': string does not match pattern. Expected a string that matches the pattern '{pattern}'.",
+        param,
+    )
+
+
 def bad_base64(param: str) -> ProtocolError:
     """Audio that is not standard base64."""
     return ProtocolError("invalid_value", f"Invalid '{param}': expected standard base64 with padding.", param)

@@ -6,6 +6,7 @@ dies without it), no other key is ever null.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,6 +18,9 @@ from protocol.speech import SpeechPart
 
 Status = Literal["in_progress", "completed", "incomplete"]
 Role = Literal["user", "assistant", "system"]
+
+ITEM_ID = "^[a-zA-Z0-9_-]+$"
+"""The ids that clients may give (OpenAI's pattern)."""
 
 _MAX_IMAGE_IN_EVENT = 256 * 1024
 """Images larger than this are left out of server events, which stay below 1 MiB (chosen)."""
@@ -138,8 +142,8 @@ def item_from_wire(raw: dict[str, Any], ids: IdSource, path: str = "item") -> It
     item_id = raw.get("id")
     if item_id is None:
         item_id = ids("item")
-    elif not item_id:
-        raise errors.refused_value(f"{path}.id", f"Invalid '{path}.id': empty string. Leave it out for a new id.")
+    elif re.fullmatch(ITEM_ID, item_id) is None:
+        raise errors.unlike_pattern(f"{path}.id", ITEM_ID)
     match raw["type"]:
         case "function_call":
             return FunctionCall(item_id, raw.get("call_id") or ids("call"), raw["name"], raw["arguments"])

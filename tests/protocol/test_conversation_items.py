@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from protocol.backend_events import InputCleared, OutputAudio, ResponseStarted, SpeechStarted
+from protocol.conversation import DELETED_REMEMBERED
 
 PNG = "data:image/png;base64,AAAA"
 
@@ -77,6 +78,56 @@ def test_an_unknown_predecessor_or_a_taken_id_adds_nothing(talk: Any) -> None:
     error = talk.refused("conversation.item.create", item={**item, "id": ""})
     assert error["param"] == "item.id"
     assert order(talk) == ["a"]
+
+
+def test_an_item_that_is_to_follow_a_deleted_one_goes_where_that_stood(talk: Any) -> None:
+    """LiveKit deletes a reply of which nothing was heard, and asks for the next one before it is told so."""
+    for item_id in ("a", "b", "c"):
+        talk.user_types("x", id=item_id)
+    for item_id in ("c", "b"):
+        talk.send("conversation.item.delete", item_id=item_id)
+    created = {"item": message("user", text("x"), id="new"), "previous_item_id": "c"}
+    added, done = talk.send("conversation.item.create", **created)
+    assert added["previous_item_id"] == done["previous_item_id"] == "a"
+    talk.send("conversation.item.delete", item_id="a")
+    created = {"item": message("user", text("x"), id="first"), "previous_item_id": "b"}
+    added, _ = talk.send("conversation.item.create", **created)
+    assert added["previous_item_id"] is None
+    assert order(talk) == ["first", "new"]
+
+
+def test_an_item_created_anew_under_a_deleted_id_is_where_it_is_now(talk: Any) -> None:
+    for item_id in ("a", "b"):
+        talk.user_types("x", id=item_id)
+    talk.send("conversation.item.delete", item_id="a")
+    talk.user_types("x", id="a")
+    created = {"item": message("user", text("x"), id="new"), "previous_item_id": "a"}
+    added, _ = talk.send("conversation.item.create", **created)
+    assert added["previous_item_id"] == "a"
+    assert order(talk) == ["b", "a", "new"]
+
+
+def test_where_deleted_items_stood_is_remembered_of_the_last_ones_only(talk: Any) -> None:
+    talk.user_types("x", id="a")
+    for number in range(DELETED_REMEMBERED + 1):
+        talk.user_types("x", id=f"d{number}")
+        talk.send("conversation.item.delete", item_id=f"d{number}")
+    item = message("user", text("x"), id="new")
+    error = talk.refused("conversation.item.create", item=item, previous_item_id="d0")
+    assert error["code"] == "item_create_invalid_previous_item_id"
+    added, _ = talk.send("conversation.item.create", item=item, previous_item_id="d1")
+    assert added["previous_item_id"] == "a"
+
+
+@pytest.mark.parametrize("item_id", ["a b", "ä", "a.b", "ab\n"])
+def test_a_client_id_of_other_than_word_characters_and_hyphens_is_refused(talk: Any, item_id: str) -> None:
+    error = talk.refused("conversation.item.create", item=message("user", text("x"), id=item_id))
+    assert (error["code"], error["param"]) == ("invalid_value", "item.id")
+    assert error["message"] == (
+        "Invalid 'item.id': string does not match pattern. "
+        "Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
+    )
+    assert order(talk) == []
 
 
 def test_a_client_id_of_32_characters_is_kept(talk: Any) -> None:
