@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,10 @@ class Dialogue:
         return {step: facts["skipped"] for step, facts in self.facts.items() if "skipped" in facts}
 
 
-def run_driver(environment: Environment, driver: str, variables: Mapping[str, str]) -> Dialogue:
-    """Run `drivers/<driver>` to its end. Raises DriverError if it fails, hangs, or its steps are not the dialogue's."""
+def run_driver(
+    environment: Environment, driver: str, variables: Mapping[str, str], steps: Sequence[str] = STEPS
+) -> Dialogue:
+    """Run `drivers/<driver>` to its end. Raises DriverError if it fails, hangs, or reports other steps than `steps`."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "PYTHON"))}
     program = DRIVERS / driver
     if program.suffix == ".mjs":
@@ -71,7 +73,7 @@ def run_driver(environment: Environment, driver: str, variables: Mapping[str, st
     if process.returncode:
         raise DriverError(f"{driver} ended with {process.returncode}:\n{out}{err[-4000:]}")
     reported = [json.loads(line) for line in out.splitlines() if line.startswith('{"step"')]
-    steps = tuple(line["step"] for line in reported)
-    if steps != STEPS:
-        raise DriverError(f"{driver} reported {steps}:\n{out}{err[-4000:]}")
+    told = [line["step"] for line in reported]
+    if told != list(steps):
+        raise DriverError(f"{driver} reported {told}:\n{out}{err[-4000:]}")
     return Dialogue({line.pop("step"): line for line in reported})

@@ -14,6 +14,8 @@ chance or the engines decide is taken out by these rules and no others:
 6. `conversation.item.retrieve` and its answer stand behind the latest transcript or truncation: that is when the agents
    SDKs send it, and a response runs on meanwhile.
 7. Of the content of an incomplete item only the types are told: the rest is what was said or heard when it was cut.
+8. A cancel that found nothing to cancel stands once where it is repeated at once: LiveKit cancels for what the server
+   hears and for what its own VAD hears.
 """
 
 from __future__ import annotations
@@ -122,6 +124,7 @@ class _Stream:
             facts = self._facts({**event, "event_id": None})
             self._insert(Line(f"< {kind}{facts}"))
             self._retrieving = False
+            self._drop_repeated_cancel()
 
     def _insert(self, line: Line) -> None:
         at = len(self.lines)
@@ -129,6 +132,12 @@ class _Stream:
             behind = [number for number, known in enumerate(self.lines, 1) if known.text.startswith(_RETRIEVED_AFTER)]
             at = behind[-1] if behind else at
         self.lines.insert(at, line)
+
+    def _drop_repeated_cancel(self) -> None:
+        last = [str(line) for line in self.lines[-4:]]
+        refused = last[-2:-1] == ["> response.cancel"] and "code:response_cancel_not_active" in last[-1]
+        if refused and last[:2] == last[2:]:  # rule 8
+            del self.lines[-2:]
 
     def _add_delta(self, kind: str, event: Event) -> None:
         item_id = event["item_id"]

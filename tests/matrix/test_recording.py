@@ -122,3 +122,12 @@ def test_of_a_reply_that_was_cut_only_the_types_are_told() -> None:
     cut = {"id": "item_abc", "status": "incomplete", "content": [{"type": "output_audio", "transcript": {"chars": 0}}]}
     (line,) = server({"type": "conversation.item.done", "item": cut})
     assert line == "< conversation.item.done item={id:item_1 status:incomplete content:[{type:output_audio}]}"
+
+
+def test_a_refused_cancel_that_is_repeated_at_once_stands_once() -> None:
+    error = {"type": "invalid_request_error", "code": "response_cancel_not_active"}
+    cancel = [("client", {"type": "response.cancel"}), ("server", {"type": "error", "event_id": "e", "error": error})]
+    created = ("server", {"type": "response.created", "event_id": "e", "response": {"id": "resp_x"}})
+    once = stream_lines(cancel)
+    assert stream_lines([*cancel, *cancel, *cancel]) == once
+    assert len(stream_lines([*cancel, created, *cancel])) == 5

@@ -1,7 +1,8 @@
 """A language model for whole conversations with stock clients: what it answers follows from what it reads, by rule.
 
 The rules, the first that fits wins. *Words* are the last line of the last message; neighbouring user messages reach a
-language model as one message of several lines.
+language model as one message of several lines. A system message counts as a user's unless it is the first, which holds
+the instructions: Pipecat sends what is typed as one.
 
 | the last message                                    | the answer                                                  |
 |-----------------------------------------------------|-------------------------------------------------------------|
@@ -61,12 +62,13 @@ def rule_based_chat() -> RecordingChatServer:
 
 def answer(body: Body) -> Script:
     """Return the answer to one request."""
-    spoken = [message for message in body["messages"] if message["role"] != "system"]
+    messages = body["messages"]
+    spoken = messages[1:] if messages[0]["role"] == "system" else messages
     if not spoken:
         return words(GREETING)
     if spoken[-1]["role"] == "tool":
         return words(f"I looked it up: {text_of(spoken[-1])}", every_s=WORD_EVERY_S)
-    said = next((text_of(message) for message in reversed(spoken) if message["role"] == "user"), "")
+    said = next((text_of(message) for message in reversed(spoken) if message["role"] in ("user", "system")), "")
     line = said.strip().rpartition("\n")[2]
     if "weather" in line.lower() and (tool := _weather_tool(body)) is not None:
         return _call(tool, line)
