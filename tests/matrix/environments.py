@@ -106,7 +106,7 @@ class InstallError(Exception):
 
 
 def _install_python(folder: Path, source: Path) -> None:
-    """Install with uv, which takes seconds, or with pip where uv can't: it does not read pip's settings for an index."""
+    """Install with uv, which takes seconds, or with pip where uv can't: it does not read pip's settings."""
     uv, python = find_uv_bin(), str(folder / "bin" / "python")
     _run([uv, "venv", "--quiet", "--allow-existing", "--seed", "--python", sys.executable, str(folder)], folder)
     try:
