@@ -78,10 +78,23 @@ class Conversation:
         """Receive a response to its end; return what a user got of it."""
         begin = len(self.events)
         done = await self.until("response.done")
-        events = self.events[begin:]
-        audio = b"".join(base64.b64decode(e.delta) for e in events if e.type == self.dialect.audio_delta)
-        said = "".join(e.delta for e in events if e.type == self.dialect.transcript_delta)
-        return {"response": done.response, "reply": said, "audio_ms": len(audio) // dialogue.BYTES_PER_MS}
+        said = "".join(e.delta for e in self.events[begin:] if e.type == self.dialect.transcript_delta)
+        return {"response": done.response, "reply": said, "audio_ms": self.audio_ms(done.response.id)}
+
+    def audio_ms(self, response_id: str) -> int:
+        """Return how much audio of a response has come."""
+        deltas = (e for e in self.events if e.type == self.dialect.audio_delta and e.response_id == response_id)
+        return sum(len(base64.b64decode(e.delta)) for e in deltas) // dialogue.BYTES_PER_MS
+
+    async def truncate(self, item_id: str, audio_ms: int) -> int:
+        """Cut an item of `audio_ms`; return where the server says that it is cut."""
+        # Half of it, should it be that short: the language model in the gateway answers as it likes.
+        cut_ms = min(dialogue.TRUNCATE_AT_MS, audio_ms // 2)
+        await self.connection.conversation.item.truncate(item_id=item_id, content_index=0, audio_end_ms=cut_ms)
+        truncated_ms = (await self.until("conversation.item.truncated")).audio_end_ms
+        if truncated_ms != cut_ms:
+            raise RuntimeError(f"cut at {truncated_ms} ms instead of {cut_ms} ms")
+        return cut_ms
 
     @asynccontextmanager
     async def speaking(self, clip: str) -> AsyncIterator[None]:
@@ -145,10 +158,7 @@ async def barge_in(talk: Conversation) -> None:
     async with talk.speaking(dialogue.BARGE_IN):
         await talk.until("input_audio_buffer.speech_started")
         cut = await talk.done(first.response_id)
-        await talk.connection.conversation.item.truncate(
-            item_id=first.item_id, content_index=0, audio_end_ms=dialogue.TRUNCATE_AT_MS
-        )
-        await talk.until("conversation.item.truncated")
+        await talk.truncate(first.item_id, talk.audio_ms(first.response_id))
         heard = await talk.until("conversation.item.input_audio_transcription.completed")
         turn = await talk.response()
     dialogue.report(
@@ -172,16 +182,13 @@ async def cancel(talk: Conversation) -> None:
 
 async def truncate(talk: Conversation) -> None:
     await talk.ask(dialogue.SMALL_TALK)
-    item_id = (await talk.response())["response"].output[0].id
-    await talk.connection.conversation.item.truncate(
-        item_id=item_id, content_index=0, audio_end_ms=dialogue.TRUNCATE_AT_MS
-    )
-    truncated = await talk.until("conversation.item.truncated")
+    turn = await talk.response()
+    item_id = turn["response"].output[0].id
+    cut_ms = await talk.truncate(item_id, turn["audio_ms"])
     await talk.connection.conversation.item.retrieve(item_id=item_id)
-    item = (await talk.until("conversation.item.retrieved")).item
-    kept_ms = len(base64.b64decode(item.content[0].audio)) // dialogue.BYTES_PER_MS
-    ok = truncated.audio_end_ms == kept_ms == dialogue.TRUNCATE_AT_MS
-    dialogue.report("truncate", ok=ok, transcript=item.content[0].transcript)
+    (part,) = (await talk.until("conversation.item.retrieved")).item.content
+    kept_ms = len(base64.b64decode(part.audio)) // dialogue.BYTES_PER_MS
+    dialogue.report("truncate", ok=kept_ms == cut_ms, transcript=part.transcript)
 
 
 async def leave(talk: Conversation) -> None:
