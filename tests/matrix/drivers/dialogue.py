@@ -37,6 +37,7 @@ WEATHER_QUESTION = "What is the weather in Paris?"
 WEATHER = "It is sunny in Paris."
 STORY_REQUEST = "Tell me a long story."
 SMALL_TALK = "How are you today?"
+TRUNCATE_AT_MS = 300
 
 WEATHER_TOOL = {
     "type": "function",
@@ -47,9 +48,6 @@ WEATHER_TOOL = {
 
 DEMO_BRAIN = os.environ.get("DEMO_BRAIN") == "1"
 """Whether the language model of this run is the one in the gateway: it calls no tools and its replies are short."""
-
-TRUNCATE_AT_MS = 100 if DEMO_BRAIN else 300
-"""Where replies are cut; the demo brain's may be one short word."""
 
 STEP_DEADLINE_S = 60.0
 CHUNK_MS = 20
