@@ -16,7 +16,8 @@ pytest.register_assert_rewrite("tests.matrix.matrix")  # its assertions are each
 STAGES_MIN = {
     "core": (2, ("turns", "protocol", "gateway", "simulation", "test_documents.py", "test_packaging.py")),
     "models": (4, ("models",)),
-    "clients": (5, ("clients", "compatibility", "matrix")),
+    "clients": (3, ("clients", "compatibility")),
+    "matrix": (5, ("matrix",)),
     "conversations": (6, ("endtoend",)),
 }
 """Budget in minutes of each stage, and the folders of tests/ that it consists of."""
