@@ -97,7 +97,7 @@ class Bot:
         self._running = asyncio.create_task(self._runner.run())
         # A context that comes before the session is open puts its tools into the first update instead of the second.
         async with asyncio.timeout(STEP_DEADLINE_S):
-            while not self.service._api_session_ready:
+            while not self.service._api_session_ready:  # noqa: ASYNC110  # the service tells nobody
                 await asyncio.sleep(0.02)
         await self._worker.queue_frames([LLMRunFrame()])
         await self.said_next(0)
