@@ -29,6 +29,9 @@ LOGPROBS = "item.input_audio_transcription.logprobs"
 
 _DEFAULT_PREFIX_PADDING_MS = 300
 _DEFAULT_SILENCE_MS = 500
+_SILENCE_OF_EAGERNESS_MS = {"high": 300, "medium": 500, "auto": 500, "low": 1_000}
+"""What ends a turn of `semantic_vad` where nobody judges words or voice (chosen; pauses within a turn of spontaneous
+speech rarely last a second)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +240,7 @@ class SessionSettings:
     def to_configure(self) -> Configure:
         """Return what a backend needs to know.
 
-        A semantic_vad goes out as such with a fixed 500 ms of silence, whatever its eagerness: that is what a backend
-        without end-of-turn judges waits for.
+        A semantic_vad goes out as such, with the silence that a backend without end-of-turn judges waits for.
         """
         transcription = self.transcription or {}
         detection = None if self.turn_detection is None else _for_backend(self.turn_detection)
@@ -288,11 +290,12 @@ def _fresh_turn_detection(kind: str, defaults: SessionDefaults) -> dict[str, Any
 
 def _for_backend(turn_detection: Mapping[str, Any]) -> TurnDetection:
     idle_timeout_ms: int | None = turn_detection.get("idle_timeout_ms")
+    silence_ms = _SILENCE_OF_EAGERNESS_MS.get(turn_detection.get("eagerness", ""), _DEFAULT_SILENCE_MS)
     return TurnDetection(
         kind=turn_detection["type"],
         threshold=float(turn_detection.get("threshold", 0.5)),
         prefix_padding=samples_from_ms(turn_detection.get("prefix_padding_ms", _DEFAULT_PREFIX_PADDING_MS)),
-        silence_duration=samples_from_ms(turn_detection.get("silence_duration_ms", _DEFAULT_SILENCE_MS)),
+        silence_duration=samples_from_ms(turn_detection.get("silence_duration_ms", silence_ms)),
         create_response=turn_detection["create_response"],
         interrupt_response=turn_detection["interrupt_response"],
         idle_timeout=None if idle_timeout_ms is None else samples_from_ms(idle_timeout_ms),

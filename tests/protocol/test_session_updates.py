@@ -101,9 +101,17 @@ def test_naming_another_kind_of_turn_detection_replaces_the_whole(talk: Any) -> 
         "interrupt_response": True,
     }
     configured = talk.commands(Configure)[-1].turn_detection
-    assert (configured.kind, configured.silence_duration, configured.prefix_padding) == ("semantic_vad", 12_000, 7_200)
+    assert (configured.kind, configured.silence_duration, configured.prefix_padding) == ("semantic_vad", 24_000, 7_200)
     (event,) = talk.update(audio={"input": {"turn_detection": {"type": "server_vad"}}})
     assert event["session"]["audio"]["input"]["turn_detection"]["threshold"] == 0.5
+
+
+@pytest.mark.parametrize(("eagerness", "silence_ms"), [("high", 300), ("medium", 500), ("auto", 500), ("low", 1_000)])
+def test_eagerness_says_how_much_silence_ends_a_turn_that_nobody_judges(
+    talk: Any, eagerness: str, silence_ms: int
+) -> None:
+    talk.update(audio={"input": {"turn_detection": {"type": "semantic_vad", "eagerness": eagerness}}})
+    assert talk.commands(Configure)[-1].turn_detection.silence_duration == 24 * silence_ms
 
 
 def test_null_inside_turn_detection_returns_to_the_default(talk: Any) -> None:

@@ -21,7 +21,7 @@ from tests.protocol.support.item_probes import (
 from tests.protocol.support.minimal_objects import CALL, FUNCTION, ITEMS
 from tests.protocol.support.obedient_backend import ObedientBackend
 from tests.protocol.support.probing import NO_EVENT, Probe
-from tests.protocol.support.session_probes import FROM_THE_URL, NO_DENOISER, NO_HINTS, NO_JUDGE, NO_TRACES, NOT_ANSWERED
+from tests.protocol.support.session_probes import FROM_THE_URL, NO_DENOISER, NO_HINTS, NO_TRACES, NOT_ANSWERED
 
 MODELS = next(field.words for field in client_fields("beta", "session.update") if field.path == "session.model")
 OF_REST = "keys of sessions that REST made; nothing on a socket"
@@ -90,7 +90,7 @@ def _input_probes(event: str, kind: SessionKind) -> list[Probe]:
     add("turn_detection.threshold", 0.7, beside=vad)
     add("turn_detection.prefix_padding_ms", 100, beside=vad)
     add("turn_detection.silence_duration_ms", 700, beside=vad)
-    add("turn_detection.eagerness", "low", "medium", "high", "auto", beside=judged, why=NO_JUDGE)
+    add("turn_detection.eagerness", "low", "medium", "high", "auto", beside=judged)
     add("turn_detection.create_response", False, beside=vad, why=NOT_ANSWERED if own else "")
     add("turn_detection.interrupt_response", False, beside=vad, why=NOT_ANSWERED if own else "")
     if own:

@@ -15,7 +15,6 @@ FORGETFUL = SessionDefaults(context_tokens=60)
 
 NO_DENOISER = "audio reaches the VAD and the recogniser as it was sent; no noise reduction is built in"
 NO_HINTS = "the recognisers here take a language and no other hint"
-NO_JUDGE = "turns end after 500 ms of silence until the end-of-turn judges are built"
 NO_TRACES = "nothing leaves this machine: there is no trace to write to"
 NO_PROMPT_STORE = "stored prompts live at OpenAI; send `instructions`"
 FROM_THE_URL = "the model is the URL's for the whole session"
@@ -57,7 +56,7 @@ def input_probes(root: str, kind: SessionKind) -> list[Probe]:
     add("turn_detection{server_vad}.silence_duration_ms", 700)
     why = NOT_ANSWERED if kind == "transcription" else ""
     add("turn_detection{server_vad}.idle_timeout_ms", 6_000, why=why)
-    add("turn_detection{semantic_vad}.eagerness", "low", "medium", "high", "auto", why=NO_JUDGE)
+    add("turn_detection{semantic_vad}.eagerness", "low", "medium", "high", "auto")
     return probes
 
 
