@@ -224,10 +224,14 @@ class FunctionCallArgumentsDelta:
 
 @dataclass(frozen=True, slots=True)
 class OutputItemEnded:
-    """An output item is whole. Items still open at `ResponseEnded` are incomplete."""
+    """An output item has got all that it will get. Items still open at `ResponseEnded` are incomplete.
+
+    `cut`: its model was stopped in it (the end reasons of an incomplete response), so that it is incomplete, too.
+    """
 
     response_id: str
     item_id: str
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,11 +116,15 @@ class OutputMessage(OutputItem):
         if isinstance(self.part, SpeechPart):
             self.part.mark(text_end, audio_end)
 
-    def end(self, *, whole: bool, flush: bool = True) -> list[ServerEvent]:
-        """Return the *.done chain. `whole`: the item ended by itself. `flush`: the rest of its audio goes out first."""
+    def end(self, *, whole: bool, cut: bool = False, flush: bool = True) -> list[ServerEvent]:
+        """Return the *.done chain.
+
+        `whole`: all of its text has been said. `cut`: more would have followed. `flush`: the rest of its audio goes out
+        first.
+        """
         self.open = False
         rest = self._sent(self._deltas.flush()) if self._deltas is not None and flush else []
-        self._message.status = "completed" if whole else "incomplete"
+        self._message.status = "completed" if whole and not cut else "incomplete"
         text = self.part.text
         if isinstance(self.part, SpeechPart):
             self.part.whole = whole
@@ -165,11 +169,11 @@ class OutputCall(OutputItem):
         self._call.arguments += delta
         return [self._event("response.function_call_arguments.delta", call_id=self._call.call_id, delta=delta)]
 
-    def end(self, *, whole: bool, flush: bool = True) -> list[ServerEvent]:
+    def end(self, *, whole: bool, cut: bool = False, flush: bool = True) -> list[ServerEvent]:
         """Return the *.done chain; agents SDKs run the tool at output_item.done with status completed."""
         self.open = False
         call = self._call
-        call.status = "completed" if whole else "incomplete"
+        call.status = "completed" if whole and not cut else "incomplete"
         done = self._event(
             "response.function_call_arguments.done", call_id=call.call_id, name=call.name, arguments=call.arguments
         )

@@ -119,12 +119,14 @@ class RunningResponse:
         return [*item.arguments(event.delta)] if isinstance(item, OutputCall) and item.open and event.delta else []
 
     def item_ended(self, event: OutputItemEnded) -> list[Output]:
-        """Return the *.done chain of an item that is whole."""
+        """Return the *.done chain of an item that gets no more; one that was cut is incomplete (protocol §2.16)."""
         call = self._server_calls.pop(event.item_id, None)
         if call is not None:
             return self._server_call(event.item_id, call)
         item = self._items.get(event.item_id)
-        return [*item.end(whole=True)] if isinstance(item, OutputMessage | OutputCall) and item.open else []
+        if isinstance(item, OutputMessage | OutputCall) and item.open:
+            return [*item.end(whole=True, cut=event.cut)]
+        return []
 
     def _server_call(self, item_id: str, written: _ServerCall) -> list[Output]:
         """Return the opening of an MCP call that is whole, and what follows: it is made, or its approval asked for."""

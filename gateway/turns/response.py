@@ -52,6 +52,9 @@ from protocol.backend_events import (
 DEFAULT_PACE: Samples = 1_600
 """Samples a character of speech takes before any was measured: 15 characters a second (chosen, English)."""
 
+_CUT_REASONS = {"length": EndReason.MAX_OUTPUT_TOKENS, "content_filter": EndReason.CONTENT_FILTER}
+"""The finish reasons of chat completions that leave a reply incomplete."""
+
 Output = BackendEvent | Action
 
 ResponseInput = (
@@ -127,6 +130,7 @@ class Response:
     _generation_deadline: Samples | None = None
     _token_seen: bool = False
     _written: int = 0
+    _writing: str = ""
     _server_tools: frozenset[str] = frozenset()
     _tool_calls: set[str] = field(default_factory=set)
     _tools_deadline: Samples | None = None
@@ -216,6 +220,7 @@ class Response:
         if not text:
             return
         self._message.text += text
+        self._writing = self._message.item_id
         out.append(OutputTextDelta(self.response_id, self._message.item_id, text))
         if self.audio:
             self._waiting.extend(self._chunks.feed(text))
@@ -229,6 +234,7 @@ class Response:
             if name in self._server_tools:
                 self._tool_calls.add(item_id)
             out.append(FunctionCallStarted(self.response_id, item_id, call_id, name))
+        self._writing = item_id
         if delta.arguments:
             out.append(FunctionCallArgumentsDelta(self.response_id, item_id, delta.arguments))
 
@@ -238,7 +244,7 @@ class Response:
         self._generation_deadline = None
         self.phase = Phase.GENERATED
         # Tool calls never wait for playback: they are whole as soon as the model is done.
-        out.extend(OutputItemEnded(self.response_id, item_id) for item_id in self._calls.values())
+        out.extend(self._item_ended(item_id) for item_id in self._calls.values())
         if self.audio:
             self._waiting.extend(self._chunks.finish())
         self.pump(now, out)
@@ -333,13 +339,22 @@ class Response:
         if self.audio and message.marked_text < len(message.text):
             # What no voice can say (a closing emoji) counts as heard with the words before it.
             self._mark(len(message.text), message.audio, out)
-        out.append(OutputItemEnded(self.response_id, message.item_id))
+        out.append(self._item_ended(message.item_id))
+
+    def _item_ended(self, item_id: str) -> OutputItemEnded:
+        """Return the end of an item; a model that was stopped was stopped in the one that it wrote last."""
+        return OutputItemEnded(self.response_id, item_id, cut=self._cut_reason is not None and item_id == self._writing)
+
+    @property
+    def _cut_reason(self) -> EndReason | None:
+        """Why the model was stopped, if it did not stop by itself."""
+        assert self._end is not None
+        return _CUT_REASONS.get(self._end.finish_reason)
 
     def complete(self, now: Samples, out: list[Output]) -> None:
         """End the response, of which all that the model wrote has been said."""
         assert self._end is not None
-        reasons = {"length": EndReason.MAX_OUTPUT_TOKENS, "content_filter": EndReason.CONTENT_FILTER}
-        reason = reasons.get(self._end.finish_reason)
+        reason = self._cut_reason
         status = EndStatus.COMPLETED if reason is None else EndStatus.INCOMPLETE
         self._close(status, now, out, reason=reason, usage=self._end.usage)
 

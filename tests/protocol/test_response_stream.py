@@ -26,6 +26,7 @@ from protocol.backend_events import (
     TokenUsage,
 )
 from protocol.commands import CancelResponse, CreateResponse, ProvideContext
+from protocol.history import chat_messages
 from protocol.outputs import DiscardAudio, ServerEvent
 
 COMPLETED = EndStatus.COMPLETED
@@ -203,6 +204,27 @@ def test_an_incomplete_response_says_why_and_keeps_its_audio(talk: Any) -> None:
     assert not any(isinstance(output, DiscardAudio) for output in talk.outputs[before:])
     assert events[-2]["response"]["status_details"] == {"type": "incomplete", "reason": "max_output_tokens"}
     assert events[-2]["response"]["output"][0]["status"] == "incomplete"
+
+
+def test_an_item_in_which_the_model_was_cut_off_is_incomplete(talk: Any) -> None:
+    """Protocol §2.16: the *.done chain with an incomplete item, whose words have all been said."""
+    talk.backend(ResponseStarted("r"), OutputTextDelta("r", "a", "One two"), OutputAudio("r", "a", bytes(4_800)))
+    events = talk.backend(
+        OutputSpoken("r", "a", 7, 2_400),
+        OutputItemEnded("r", "a", cut=True),
+        ResponseEnded("r", EndStatus.INCOMPLETE, reason=EndReason.MAX_OUTPUT_TOKENS),
+    )
+    shown = [event["item"]["status"] for event in events if "item" in event]
+    assert shown == ["incomplete", "incomplete"]
+    assert [event["type"] for event in events][-4:-2] == ["conversation.item.done", "response.output_item.done"]
+    assert events[-2]["response"]["output"][0]["status"] == "incomplete"
+    assert chat_messages("", talk.session.conversation.items) == ({"role": "assistant", "content": "One two"},)
+
+
+def test_a_call_in_which_the_model_was_cut_off_is_incomplete_so_that_no_client_makes_it(talk: Any) -> None:
+    talk.backend(ResponseStarted("r"), FunctionCallStarted("r", "c", "call_1", "look_up"))
+    events = talk.backend(FunctionCallArgumentsDelta("r", "c", '{"ci'), OutputItemEnded("r", "c", cut=True))
+    assert [event["item"]["status"] for event in events if "item" in event] == ["incomplete", "incomplete"]
 
 
 def test_output_for_an_item_that_has_ended_is_dropped(talk: Any) -> None:

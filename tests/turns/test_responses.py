@@ -244,6 +244,25 @@ def test_a_reply_that_was_cut_by_its_model_is_spoken_and_incomplete(finish: str,
     assert conversation.audio_of("client_resp_1") > 0
 
 
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+@pytest.mark.parametrize("audio", [True, False])
+def test_the_message_in_which_a_model_was_cut_off_is_said_to_be_cut(finish: str, audio: bool) -> None:
+    conversation = Conversation(by_hand(), llm=[["This is only the beginning", Finish(finish)]])
+    conversation.create(audio=audio)
+    conversation.run_dry()
+    assert conversation.only(OutputItemEnded).cut
+
+
+def test_of_several_calls_only_the_one_in_which_the_model_was_cut_off_is_cut() -> None:
+    calls = [Call(0, "look_up", '{"city": "Oslo"}', "call_1"), Call(1, "look_up", '{"city": "Be', "call_2")]
+    conversation = asked(llm=[["Let me see. ", *calls, Finish("length")]])
+    conversation.run_dry()
+    first, second = (event.item_id for event in conversation.all(FunctionCallStarted))
+    cut = {event.item_id: event.cut for event in conversation.all(OutputItemEnded)}
+    assert (cut.pop(first), cut.pop(second)) == (False, True)
+    assert list(cut.values()) == [False], "the words before the calls were whole"
+
+
 # --- nothing to say -------------------------------------------------------------------------------------------------
 
 
