@@ -213,7 +213,10 @@ class TurnMachine:
         return out
 
     def _change_settings(self, settings: TurnSettings) -> None:
-        if (settings.detection is None) is not (self.settings.detection is None):
+        before, after = self.settings.detection, settings.detection
+        if before is not None and after is None:
+            self._user.leave_to_hand()
+        elif before is None and after is not None:
             self._user.forget_speech()
             self._live.end()
         self.settings = settings

@@ -114,8 +114,14 @@ class UserTurn:
         self.buffer_start = self.clock.received
         self._close(UserTrigger.DROP)
 
+    def leave_to_hand(self) -> None:
+        """From now on the client ends turns. Running speech stays in the buffer, to be committed under its id."""
+        item_id = self.item_id
+        self._close(UserTrigger.DROP)
+        self.item_id = item_id
+
     def forget_speech(self) -> None:
-        """Forget running speech but keep the buffer: from now on the client ends turns by hand."""
+        """Forget running speech but keep the buffer: from now on the VAD tells where turns begin."""
         self._close(UserTrigger.DROP)
 
     def _close(self, trigger: UserTrigger) -> None:

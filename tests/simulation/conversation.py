@@ -338,8 +338,11 @@ class Conversation:
 
     def configure(self, settings: TurnSettings) -> list[Output]:
         """The client's session.update was accepted."""
-        if (settings.detection is None) is not (self.machine.settings.detection is None):
+        before, after = self.machine.settings.detection, settings.detection
+        if before is not None and after is None:
             self.promises.vad_switched_off()
+        elif before is None and after is not None:
+            self.promises.vad_switched_on()
         return self.tell(SettingsChanged(settings))
 
     # --- the engines and the session -------------------------------------------------------------------------------

@@ -66,8 +66,13 @@ class Promises:
         self.chunks: Counter[str] = Counter()
 
     def vad_switched_off(self) -> None:
-        """Running speech is forgotten when the client takes turn detection over, or gives it back."""
+        """The client takes turn detection over: running speech will be committed under the id that was announced."""
+        if self.speaking is not None:
+            self.unannounced = self.speaking.item_id
         self.speaking = None
+
+    def vad_switched_on(self) -> None:
+        """The client gives turn detection back: what the VAD did not hear begin is forgotten."""
         self.unannounced = ""
 
     def item_audio(self, item_id: str) -> None:
@@ -98,7 +103,7 @@ class Promises:
                     silence = (self.timed_out.item_id, self.timed_out.start, self.timed_out.end)
                     assert (item_id, start, end) == silence, "another silence is committed than was told"
                 if self.unannounced:
-                    assert item_id == self.unannounced, "not the item of the interim transcript"
+                    assert item_id == self.unannounced, "not the item of the interim transcript or of speech_started"
                 assert self.committed_until <= start <= end, "commits overlap or run backwards"
                 assert item_id not in self.commits, "one item committed twice"
                 if self.speaking is not None:

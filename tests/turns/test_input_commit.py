@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.turns.actions import Transcribe
@@ -14,6 +16,7 @@ from protocol.backend_events import (
     InputCleared,
     InputCommitted,
     InputTranscriptCompleted,
+    InputTranscriptDelta,
     RefusalKind,
     ResponseStarted,
     SpeechStarted,
@@ -100,6 +103,47 @@ def test_a_commit_in_mid_speech_ends_the_turn_with_the_announced_id_and_no_speec
     assert conversation.all(SpeechStopped) == []
     assert conversation.user is User.SILENT
     assert conversation.all(ResponseStarted) == [], "a commit by hand does not create a response"
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_speech_whose_turn_detection_is_switched_off_keeps_its_announced_id(live: bool) -> None:
+    conversation = Conversation(replace(server_vad(), live_transcript=live))
+    conversation.silence(1_000)
+    conversation.speak(1_000)
+    conversation.configure(by_hand(live_transcript=live))
+    conversation.speak(500)
+    conversation.silence(500)
+    conversation.commit()
+    conversation.run_dry()
+    item_id = conversation.only(SpeechStarted).item_id
+    assert conversation.only(InputCommitted) == InputCommitted(item_id, 0, conversation.machine.received)
+    assert {delta.item_id for delta in conversation.all(InputTranscriptDelta)} <= {item_id}
+    assert conversation.all(SpeechStopped) == []
+    conversation.speak(500)
+    conversation.commit()
+    assert conversation.all(InputCommitted)[1].item_id != item_id
+
+
+def test_a_clear_after_turn_detection_was_switched_off_forgets_the_announced_id() -> None:
+    conversation = Conversation()
+    conversation.speak(1_000)
+    conversation.configure(by_hand())
+    conversation.clear()
+    conversation.speak(500)
+    conversation.commit()
+    assert conversation.only(InputCommitted).item_id != conversation.only(SpeechStarted).item_id
+
+
+def test_turn_detection_that_is_switched_on_again_announces_anew() -> None:
+    conversation = Conversation()
+    conversation.speak(1_000)
+    conversation.configure(by_hand())
+    conversation.configure(server_vad())
+    conversation.speak(500)
+    first, second = conversation.all(SpeechStarted)
+    assert first.item_id != second.item_id
+    conversation.commit()
+    assert conversation.only(InputCommitted).item_id == second.item_id
 
 
 def test_speech_that_runs_on_after_a_commit_by_hand_begins_a_new_turn_right_there() -> None:
