@@ -83,6 +83,7 @@ class SessionSettings:
     @classmethod
     def initial(cls, defaults: SessionDefaults, kind: SessionKind = "realtime") -> SessionSettings:
         """Return the settings of a session that nobody has updated yet; a transcription session transcribes at once."""
+        by_hand = kind == "transcription" and defaults.transcription_model in LIVE_TRANSCRIPTION_MODELS
         return cls(
             defaults=defaults,
             kind=kind,
@@ -90,7 +91,7 @@ class SessionSettings:
             output_modality="audio",
             input_format=AudioFormat.PCM,
             output_format=AudioFormat.PCM,
-            turn_detection=_fresh_turn_detection("server_vad", defaults),
+            turn_detection=None if by_hand else _fresh_turn_detection("server_vad", defaults),
             transcription={"model": defaults.transcription_model} if kind == "transcription" else None,
             noise_reduction=None,
             voice=defaults.voice,
@@ -140,6 +141,8 @@ class SessionSettings:
             changes["turn_detection"] = self._turn_detection(audio_input["turn_detection"])
         if "transcription" in audio_input:
             changes["transcription"] = self._transcription(audio_input["transcription"])
+            if self._becomes_live(changes["transcription"]) and "turn_detection" not in changes:
+                changes["turn_detection"] = None
         if "noise_reduction" in audio_input:
             given = audio_input["noise_reduction"]
             # `{}` would end a Pipecat session, so an object without keys is null.
@@ -180,6 +183,13 @@ class SessionSettings:
         merged = _overlaid(self.transcription, given)
         merged.setdefault("model", self.defaults.transcription_model)
         return merged
+
+    def _becomes_live(self, transcription: Mapping[str, Any] | None) -> bool:
+        """Whether a transcription session gets a live model: OpenAI's know no VAD, so clients leave it out and commit.
+
+        One that is asked for is obeyed (protocol §2.12).
+        """
+        return self.kind == "transcription" and _is_live(transcription) and not _is_live(self.transcription)
 
     @property
     def wants_logprobs(self) -> bool:
@@ -250,7 +260,7 @@ class SessionSettings:
         return Configure(
             turn_detection=detection,
             audio_output=self.output_modality == "audio",
-            live_transcript=transcription.get("model") in LIVE_TRANSCRIPTION_MODELS,
+            live_transcript=_is_live(transcription),
             language=transcription.get("language"),
             transcript_logprobs=self.wants_logprobs,
         )
@@ -273,6 +283,10 @@ _PLAIN_FIELDS: dict[str, Any] = {
 def voice_name(voice: str | Mapping[str, Any] | None) -> str:
     """Return a voice's name; a voice object's id, since strict clients break on the object in a server event."""
     return (voice["id"] if isinstance(voice, Mapping) else voice) or ""
+
+
+def _is_live(transcription: Mapping[str, Any] | None) -> bool:
+    return transcription is not None and transcription.get("model") in LIVE_TRANSCRIPTION_MODELS
 
 
 def _fresh_turn_detection(kind: str, defaults: SessionDefaults) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 
 from protocol.backend_events import InputCommitted, InputTranscriptCompleted, InputTranscriptDelta
 from protocol.commands import Configure
+from protocol.session_settings import SessionDefaults
 
 
 @pytest.fixture
@@ -55,6 +56,37 @@ def test_an_update_is_merged_and_echoed(scribe: Any) -> None:
     assert configure.turn_detection is None
     assert configure.live_transcript
     assert configure.language == "en"
+
+
+LIVE = ("gpt-realtime-whisper", "gpt-live-transcribe")
+
+
+def detection(events: list[dict[str, Any]]) -> Any:
+    return events[0]["session"]["audio"]["input"]["turn_detection"]
+
+
+@pytest.mark.parametrize("model", LIVE)
+def test_a_live_model_is_told_by_hand_where_turns_end(scribe: Any, new_talk: Callable[..., Any], model: str) -> None:
+    """OpenAI's live models know no VAD: their clients leave `turn_detection` out and commit (protocol §2.12)."""
+    assert detection(update(scribe, audio={"input": {"transcription": {"model": model}}})) is None
+    assert scribe.commands(Configure)[-1].turn_detection is None
+    asked_in_the_url = new_talk(SessionDefaults(transcription_model=model), kind="transcription")
+    assert detection(asked_in_the_url.open()) is None
+    of_a_key = new_talk(kind="transcription", initial={"audio": {"input": {"transcription": {"model": model}}}})
+    assert detection(of_a_key.open()) is None
+
+
+def test_turn_detection_that_is_asked_for_stays_whatever_the_model(scribe: Any) -> None:
+    vad = {"type": "server_vad"}
+    live = {"model": "gpt-realtime-whisper"}
+    assert detection(update(scribe, audio={"input": {"transcription": live, "turn_detection": vad}}))
+    assert detection(update(scribe, audio={"input": {"transcription": {"language": "de"}}}))
+    assert detection(update(scribe, audio={"input": {"transcription": live}}))
+
+
+def test_in_a_conversation_turn_detection_stays_with_a_live_model(talk: Any) -> None:
+    audio = {"input": {"transcription": {"model": "gpt-realtime-whisper"}}}
+    assert detection(talk.send("session.update", session={"type": "realtime", "audio": audio}))
 
 
 def test_several_items_are_in_flight_and_complete_in_any_order(scribe: Any) -> None:
