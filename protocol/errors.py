@@ -87,8 +87,8 @@ def not_an_object(value: object) -> ProtocolError:
 
 
 def missing_event_type() -> ProtocolError:
-    """An event has no `type` (OpenAI's code and words)."""
-    return ProtocolError("invalid_event", "The 'type' field is missing.", "type")
+    """An event has no `type` (OpenAI's documented example: no `param` either)."""
+    return ProtocolError("invalid_event", "The 'type' field is missing.")
 
 
 def event_too_large(limit_bytes: int) -> ProtocolError:

@@ -25,7 +25,7 @@ def refusal(frame: str | bytes) -> ProtocolError:
 BROKEN_FRAMES: list[tuple[str | bytes, str, str | None, str | None]] = [
     ('{"type": "bogus.event", "event_id": "m1"}', "invalid_value", "type", "m1"),
     ('{"type": "session.update", "event_id": "m2"}', "missing_required_parameter", "session", "m2"),
-    ('{"event_id": "m3"}', "invalid_event", "type", "m3"),
+    ('{"event_id": "m3"}', "invalid_event", None, "m3"),
     ('{"type": 5, "event_id": "m3"}', "invalid_type", "type", "m3"),
     ("[]", "invalid_event", None, None),
     ('"text"', "invalid_event", None, None),
