@@ -45,10 +45,12 @@ class InputEvents:
         self._conversation = conversation
         self._recent = recent
         self._wanted: dict[str, _Wanted | None] = {}
+        self._owed: set[str] = set()
         self._timed_out: str | None = None
 
     def speech_started(self, event: SpeechStarted) -> list[Output]:
         """Return speech_started; its time includes the prefix padding."""
+        self._forget_others(event.item_id)
         self._conversation.announce(event.item_id)
         kind, start_ms = "input_audio_buffer.speech_started", ms_from_samples(event.start)
         return [self._events(kind, audio_start_ms=start_ms, item_id=event.item_id)]
@@ -70,6 +72,15 @@ class InputEvents:
             )
         ]
 
+    def cleared(self) -> list[Output]:
+        """Return input_audio_buffer.cleared; words told of what is dropped get no end."""
+        self._forget_others("")
+        return [self._events("input_audio_buffer.cleared")]
+
+    def expect(self, item_id: str) -> None:
+        """Note that an item's transcript will come."""
+        self._owed.add(item_id)
+
     def committed(self, event: InputCommitted) -> list[Output]:
         """Add the user's item and return committed, item.added, item.done, all with the id of speech_started."""
         heard = HeardPart(duration=event.end - event.start, idle=event.item_id == self._timed_out)
@@ -77,6 +88,7 @@ class InputEvents:
         audio = self._recent.cut(event.start, event.end)
         if audio is not None:
             self._conversation.audio.append(item.id, audio)
+        self.expect(item.id)
         previous = self._conversation.add_announced(item)
         return [
             self._events("input_audio_buffer.committed", previous_item_id=previous, item_id=item.id),
@@ -85,7 +97,13 @@ class InputEvents:
         ]
 
     def transcript_delta(self, event: InputTranscriptDelta, settings: SessionSettings) -> list[Output]:
-        """Return more of a transcript, if the client asked for transcripts."""
+        """Return more of a transcript, if the client asked for transcripts.
+
+        It may be that of an utterance still going on: where the client ends turns by hand, nothing announced it.
+        """
+        if event.item_id not in self._owed:
+            self._forget_others(event.item_id)
+            self._conversation.announce(event.item_id)
         wanted = self._wanted_of(event.item_id, settings)
         if wanted is None or not event.delta:
             return []
@@ -96,8 +114,7 @@ class InputEvents:
     def transcript_completed(self, event: InputTranscriptCompleted, settings: SessionSettings) -> list[Output]:
         """Put the words into the conversation; tell them if the client asked for transcripts."""
         self._conversation.set_transcript(event.item_id, event.transcript)
-        wanted = self._wanted_of(event.item_id, settings)
-        del self._wanted[event.item_id]
+        wanted = self._last_wanted_of(event.item_id, settings)
         if wanted is None:
             return []
         return [
@@ -113,12 +130,21 @@ class InputEvents:
 
     def transcript_failed(self, event: InputTranscriptFailed, settings: SessionSettings) -> list[Output]:
         """Return the failure, if the client asked for transcripts. Absent keys stay absent: agents-js refuses null."""
-        wanted = self._wanted_of(event.item_id, settings)
-        del self._wanted[event.item_id]
+        wanted = self._last_wanted_of(event.item_id, settings)
         if wanted is None:
             return []
         error = {"type": "server_error", "code": event.fault.code, "message": event.fault.message}
         return [self._events(f"{_TRANSCRIPTION}.failed", item_id=event.item_id, content_index=0, error=error)]
+
+    def _last_wanted_of(self, item_id: str, settings: SessionSettings) -> _Wanted | None:
+        wanted = self._wanted_of(item_id, settings)
+        del self._wanted[item_id]
+        self._owed.discard(item_id)
+        return wanted
+
+    def _forget_others(self, item_id: str) -> None:
+        """Forget the utterances that will never be committed: only the last one, `item_id`, can still be."""
+        self._wanted = {key: wanted for key, wanted in self._wanted.items() if key == item_id or key in self._owed}
 
     def _wanted_of(self, item_id: str, settings: SessionSettings) -> _Wanted | None:
         """Return what the client reads of an item's transcript, or None if transcripts are off.

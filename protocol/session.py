@@ -212,6 +212,7 @@ class SessionProtocol:
             self.conversation.audio.append(item.id, given.pcm)
             if given.wordless:
                 self._pending_audio.add(item.id, given, private=False)
+                self._input.expect(item.id)
                 outputs.append(ToBackend(RecogniseItem(item.id, given.pcm)))
         if isinstance(item, McpApprovalResponse):
             outputs += self._mcp_calls.approval_given(item)
@@ -262,7 +263,7 @@ class SessionProtocol:
             case backend.InputCommitted():
                 return self._input.committed(event)
             case backend.InputCleared():
-                return [self._events("input_audio_buffer.cleared")]
+                return self._input.cleared()
             case backend.InputTranscriptDelta() | backend.InputTranscriptCompleted() | backend.InputTranscriptFailed():
                 return self._transcript(event)
             case backend.ResponseStarted(response_id):

@@ -305,3 +305,19 @@ def test_whether_log_probabilities_are_told_is_settled_with_an_items_first_event
     (completed,) = talk.backend(InputTranscriptCompleted("u", "Hi.", 24_000, TOKENS))
     assert "logprobs" not in completed
     assert said(talk, "next")[1]["logprobs"] == SHOWN
+
+
+def test_words_of_an_utterance_that_is_dropped_are_remembered_by_nobody(talk: Any) -> None:
+    talk.update(audio={"input": {"transcription": {"model": "gpt-realtime-whisper"}, "turn_detection": None}})
+    assert len(talk.backend(InputTranscriptDelta("item_x", "I would"))) == 1
+    talk.send("input_audio_buffer.clear")
+    talk.backend(InputCleared())
+    assert talk.session._input._wanted == {}
+    talk.backend(InputTranscriptDelta("item_y", "Good"), InputTranscriptDelta("item_z", "Well"))
+    assert talk.session._input._wanted.keys() == {"item_z"}
+    error = talk.refused(
+        "conversation.item.create", item={"id": "item_z", "type": "message", "role": "user", "content": []}
+    )
+    assert error["code"] == "item_create_duplicate_item_id"
+    talk.user_says("item_z", "Well.")
+    assert talk.session._input._wanted == {}

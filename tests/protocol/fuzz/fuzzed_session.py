@@ -258,7 +258,8 @@ def leftovers(session: SessionProtocol) -> dict[str, Any]:
         "running calls": session._mcp_calls._running,
         "pending audio": session._pending_audio._waiting,
         "private recordings": session._pending_audio._private,
-        "wishes for transcripts": session._input._wanted,
+        "wishes for transcripts": session._input._wanted.keys() - {conversation._announced},  # it may yet be committed
+        "transcripts owed": session._input._owed,
         "forgotten items": conversation._forgotten - items,
         "sizes of items": conversation._client_bytes.keys() - items,
         "audio of items": conversation.audio._audio.keys() - items,
