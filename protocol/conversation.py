@@ -32,6 +32,8 @@ class Conversation:
     def __init__(self, conversation_id: str) -> None:
         self.id = conversation_id
         self._items: list[Item] = []
+        self._by_id: dict[str, Item] = {}
+        self._call_ids: set[str] = set()
         self._client_bytes: dict[str, int] = {}
         self._client_total = 0
         self._announced: str | None = None
@@ -66,11 +68,11 @@ class Conversation:
 
     def get(self, item_id: str) -> Item | None:
         """Return an item, or None if there is none of that id."""
-        return next((item for item in reversed(self._items) if item.id == item_id), None)
+        return self._by_id.get(item_id)
 
     def has_call(self, call_id: str) -> bool:
         """Whether a function call of that `call_id` is in the conversation."""
-        return any(isinstance(item, FunctionCall) and item.call_id == call_id for item in self._items)
+        return call_id in self._call_ids
 
     def add(self, item: Item, after: str | None = None) -> str | None:
         """Insert `item` after the item `after` (None: at the end, `root`: first). Return the id before it.
@@ -78,13 +80,16 @@ class Conversation:
         Raises ProtocolError for an unknown `after`, a duplicate id, or a tool result without its call (RB-25).
         """
         index = len(self._items) if after is None else self._index_after(after)
-        if item.id == self._announced or self.get(item.id) is not None:
+        if item.id == self._announced or item.id in self._by_id:
             raise errors.duplicate_item(item.id)
         if isinstance(item, FunctionCallOutput) and not self.has_call(item.call_id):
             raise errors.unknown_call(item.call_id)
         if isinstance(item, FunctionCall) and self.has_call(item.call_id):
             raise errors.duplicate_call(item.call_id)
         self._items.insert(index, item)
+        self._by_id[item.id] = item
+        if isinstance(item, FunctionCall):
+            self._call_ids.add(item.call_id)
         self._stood_after.pop(item.id, None)
         return self._items[index - 1].id if index else None
 
@@ -96,14 +101,15 @@ class Conversation:
         found to stand after it, so that the chain is walked from older deletions to newer ones, and ends.
         """
         found = item_id
-        while found != ROOT:
-            for index, other in enumerate(self._items):
-                if other.id == found:
-                    return index + 1
+        while found != ROOT and found not in self._by_id:
             if found not in self._stood_after:
                 raise errors.unknown_previous_item(item_id)
             found = self._stood_after[found]
-        return 0
+        return 0 if found == ROOT else self._index(found) + 1
+
+    def _index(self, item_id: str) -> int:
+        """Return where an item of the conversation stands."""
+        return next(index for index, item in enumerate(self._items) if item.id == item_id)
 
     def add_from_client(self, item: Item, after: str | None, size_bytes: int) -> str | None:
         """Do as `add` for an item of `size_bytes` that a client wrote. Raises ProtocolError for one too many."""
@@ -132,11 +138,14 @@ class Conversation:
         item = self.get(item_id)
         if item is None:
             raise errors.unknown_item_to_delete(item_id)
-        index = self._items.index(item)
+        index = self._index(item_id)
         self._stood_after[item_id] = self._items[index - 1].id if index else ROOT
         if len(self._stood_after) > DELETED_REMEMBERED:
             del self._stood_after[next(iter(self._stood_after))]
         del self._items[index]
+        del self._by_id[item_id]
+        if isinstance(item, FunctionCall):
+            self._call_ids.discard(item.call_id)
         self._forgotten.discard(item_id)
         self._client_total -= self._client_bytes.pop(item_id, 0)
         self.audio.forget(item_id)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from protocol.backend_events import InputCleared, OutputAudio, ResponseStarted, SpeechStarted
-from protocol.conversation import DELETED_REMEMBERED
+from protocol.conversation import DELETED_REMEMBERED, Conversation
 
 PNG = "data:image/png;base64,AAAA"
 
@@ -94,6 +94,29 @@ def test_an_item_that_is_to_follow_a_deleted_one_goes_where_that_stood(talk: Any
     added, _ = talk.send("conversation.item.create", **created)
     assert added["previous_item_id"] is None
     assert order(talk) == ["first", "new"]
+
+
+def test_finding_where_a_deleted_item_stood_looks_at_each_item_once_at_most() -> None:
+    looks = 0
+
+    class Watched:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        @property
+        def id(self) -> str:
+            nonlocal looks
+            looks += 1
+            return self.name
+
+    conversation = Conversation("conv_1")
+    for number in range(600):
+        conversation.add(Watched(f"i{number}"))  # type: ignore[arg-type]
+    for number in range(599, 300, -1):  # each stood after the one that is deleted next
+        conversation.delete(f"i{number}")
+    looks = 0
+    assert conversation.add(Watched("new"), "i599") == "i300"  # type: ignore[arg-type]
+    assert looks < 2 * 300
 
 
 def test_an_item_created_anew_under_a_deleted_id_is_where_it_is_now(talk: Any) -> None:
