@@ -302,6 +302,15 @@ def too_much_item_audio(param: str, limit_s: int) -> ProtocolError:
     )
 
 
+def too_many_audio_items(param: str, maximum: int) -> ProtocolError:
+    """More recordings in items than the recogniser is given at a time. The code is ours."""
+    return ProtocolError(
+        "invalid_value",
+        f"Invalid '{param}': at most {maximum} items with audio may wait for their transcripts at a time.",
+        param,
+    )
+
+
 def unknown_previous_item(item_id: str) -> ProtocolError:
     """`conversation.item.create` is to follow an item that does not exist. The code follows OpenAI's pattern."""
     return ProtocolError(

@@ -14,6 +14,9 @@ from protocol.items import HeardPart, Item, Message
 LONGEST_PENDING_S = 300
 """Audio of items that may wait for its transcript in one session, in seconds (chosen: as much as one turn may hold)."""
 
+MOST_PENDING = 64
+"""Recordings of items that may wait for their transcripts in one session (chosen): each costs the recogniser a call,
+however short it is."""
 
 DecodeAudio = Callable[[bytes, str], bytes]
 """Makes a recording, found at the path given, the session's PCM16. Raises ProtocolError for what it will not read."""
@@ -69,8 +72,10 @@ class PendingAudio:
         self._private: set[str] = set()
 
     def check(self, given: Iterable[GivenAudio], param: str) -> None:
-        """Raise ProtocolError if that much more would be over LONGEST_PENDING_S in all."""
+        """Raise ProtocolError if these and what waits would be over MOST_PENDING or over LONGEST_PENDING_S in all."""
         waiting = [audio for audio in (*self._waiting.values(), *given) if audio.wordless]
+        if len(waiting) > MOST_PENDING:
+            raise errors.too_many_audio_items(param, MOST_PENDING)
         if samples_from_bytes(sum(len(audio.pcm) for audio in waiting)) > samples_from_s(LONGEST_PENDING_S):
             raise errors.too_much_item_audio(param, LONGEST_PENDING_S)
 

@@ -11,7 +11,7 @@ from gateway.g711 import G711Codec
 from protocol.audio_format import AudioFormat
 from protocol.backend_events import EngineFault, InputTranscriptCompleted, InputTranscriptDelta, InputTranscriptFailed
 from protocol.commands import RecogniseItem
-from protocol.item_audio import LONGEST_PENDING_S
+from protocol.item_audio import LONGEST_PENDING_S, MOST_PENDING
 
 PCM = bytes(range(256)) * 20
 
@@ -72,6 +72,19 @@ def test_more_than_the_recogniser_is_given_at_a_time_is_refused_and_adds_nothing
     first = talk.commands(RecogniseItem)[0].item_id
     talk.backend(InputTranscriptCompleted(first, "Words.", 24_000 * 140))
     assert len(talk.send("conversation.item.create", item=spoken(minutes))) == 2
+
+
+def test_more_recordings_than_the_recogniser_is_given_at_a_time_are_refused_however_short_they_are(talk: Any) -> None:
+    asked = {"conversation": "none", "input": [spoken(b"")] * (MOST_PENDING + 1)}
+    assert str(MOST_PENDING) in talk.refused("response.create", response=asked)["message"]
+    assert talk.commands(RecogniseItem) == []
+    for _ in range(MOST_PENDING):
+        assert len(talk.send("conversation.item.create", item=spoken(b""))) == 2
+    error = talk.refused("conversation.item.create", item=spoken(b""))
+    assert (error["code"], error["param"]) == ("invalid_value", "item.content")
+    first = talk.commands(RecogniseItem)[0].item_id
+    talk.backend(InputTranscriptCompleted(first, "", 0))
+    assert len(talk.send("conversation.item.create", item=spoken(b""))) == 2
 
 
 def test_an_item_that_was_deleted_meanwhile_gets_no_words(talk: Any) -> None:
