@@ -93,17 +93,15 @@ class Session:
         try:
             event = await asyncio.to_thread(self._wire.read, frame) if off_loop else self._wire.read(frame)
         except ProtocolError as error:
-            await self._perform(self._protocol.refuse(error))
-            return
-        if off_loop and isinstance(event, AppendInput):
-            outputs = await self._append_large(event)
+            outputs = self._protocol.refuse(error)
         else:
-            outputs = self._protocol.receive(event)
+            large_append = off_loop and isinstance(event, AppendInput)
+            outputs = await self._append_large(event) if large_append else self._protocol.receive(event)
         await self._perform(outputs)
-        if any(isinstance(output, ToBackend) for output in outputs):
-            # The backend's answer comes through `run`, whose turn this is: a client that sends a commit and an item in
-            # one breath gets both answered, and both put into the conversation, in that order.
-            await asyncio.sleep(0)
+        # The backend's answer comes through `run`, whose turn this is: a client that sends a commit and an item in one
+        # breath gets both answered, and both put into the conversation, in that order. And frames that came together
+        # are taken from their queue without waiting: thousands of small ones would keep all other sessions from theirs.
+        await asyncio.sleep(0)
 
     async def _append_large(self, append: AppendInput) -> list[Output]:
         """Do as the protocol's `receive`, but decode in a thread: minutes of G.711 take up to a second."""

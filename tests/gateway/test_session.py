@@ -503,3 +503,21 @@ async def test_what_a_client_sends_in_one_breath_is_answered_in_that_order(time:
         spoken_item = events[0]["item_id"]
         assert (events[3]["item"]["id"], events[3]["previous_item_id"]) == ("typed", spoken_item)
         assert events[5]["error"]["event_id"] == "too_short"
+
+
+@pytest.mark.parametrize("frame", ["nonsense", json.dumps({"type": "conversation.item.delete", "item_id": "nobody"})])
+async def test_between_two_frames_of_one_client_everybody_else_has_a_turn(time: FedTime, frame: str) -> None:
+    turns = 0
+
+    async def other_session() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with open_session(time, scripted_engines(time)) as running:
+        other = asyncio.create_task(other_session())
+        for _ in range(100):
+            await running.session.receive_text(frame)
+        assert turns >= 100
+        other.cancel()
