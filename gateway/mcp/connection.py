@@ -37,6 +37,7 @@ class ServerConnection:
         self._holder: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[Client] | None = None
         self._leave = asyncio.Event()
+        self._users = 0
         self._broke: Exception | None = None
 
     @property
@@ -49,15 +50,21 @@ class ServerConnection:
 
         Raises what the library or the network raised. A server that forgot the session is connected anew, once.
         """
-        known = self._holder is not None
+        known = self._holder
+        self._users += 1
         try:
             return await self._use(work)
         except MCPError:
             trace = TRACE.get()
-            if not known or trace is None or trace.status != _SESSION_GONE:
+            if known is None or trace is None or trace.status != _SESSION_GONE:
                 raise
-        await self.close(0.0)
-        return await self._use(work)
+            if self._holder is known:  # else another user of the forgotten session has been here
+                await self.close(0.0)
+            return await self._use(work)
+        finally:
+            self._users -= 1
+            if not self._users and not self.is_open:
+                await self.close(0.0)  # what nobody waits for any more; the next user connects anew
 
     async def _use(self, work: Callable[[Client], Awaitable[T]]) -> T:
         client = await self._client()
@@ -85,13 +92,12 @@ class ServerConnection:
                 opened.set_result(client)
                 await self._leave.wait()
         except Exception as error:
-            # Whoever uses the connection gets it; if nobody does, there is nobody to tell.
             self._broke = _as_exception(error)
-            if not opened.done():
-                opened.set_exception(self._broke)
-                opened.exception()  # asyncio complains about errors that nobody asked for
         finally:
-            opened.cancel()
+            if not opened.done():
+                # Whoever waits for the connection gets it. Never a cancellation, which would end them without a word.
+                opened.set_exception(self._broke or ConnectionAbortedError("the connection was given up"))
+                opened.exception()  # asyncio complains about errors that nobody asked for; here that is nobody's
 
     async def close(self, patience_s: float) -> None:
         """Leave the server properly, or after `patience_s` at once."""

@@ -120,8 +120,6 @@ class McpHub:
             async with asyncio.timeout(deadline_s):
                 return await work(connection)
         except Exception as error:
-            if not connection.is_open:
-                await connection.close(0.0)  # the next order tries anew
             failure = failure_of(error, trace.status)
             logger.warning("an MCP server failed: %s %s (%s)", failure.kind, failure.code, type(error).__name__)
             return failure

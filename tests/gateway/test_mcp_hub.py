@@ -13,7 +13,7 @@ from gateway.mcp.hub import McpHub
 from protocol.mcp_items import McpFailure, McpTool
 from protocol.mcp_servers import McpServer
 from protocol.outputs import CallMcpTool, ListMcpTools
-from tests.gateway.served_mcp import ServedMcp, serve_mcp, served_app, unused_port
+from tests.gateway.served_mcp import ServedMcp, serve_mcp, served_app, tools, unused_port
 
 
 class Orders:
@@ -126,6 +126,65 @@ async def test_a_server_that_restarted_is_called_in_a_new_session(orders: Orders
     async with serve_mcp(port=port) as again:
         assert await orders.called(server, "add", a=4, b=4) == "8"
         assert again.calls == ["add"]
+        await orders.close()
+
+
+async def test_calls_that_find_their_session_forgotten_together_share_the_new_one(orders: Orders) -> None:
+    forgotten: list[str] = []
+    together = asyncio.Event()
+
+    def forgetful(served: ServedMcp):  # type: ignore[no-untyped-def]
+        app = tools(served).streamable_http_app()
+
+        async def first_two_refused(scope, receive, send):  # type: ignore[no-untyped-def]
+            if scope["type"] == "http" and scope["method"] == "POST" and listed.done() and len(forgotten) < 2:
+                forgotten.append(scope["path"])
+                if len(forgotten) == 2:
+                    together.set()
+                await together.wait()
+                await send({"type": "http.response.start", "status": 404, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+                return
+            await app(scope, receive, send)
+
+        return first_two_refused
+
+    listed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async with served_app(forgetful) as served:
+        server = McpServer("s", served.url)
+        assert isinstance(await orders.listed(server), tuple)
+        listed.set_result(None)
+        assert await asyncio.gather(*(orders.called(server, "add", a=n, b=n) for n in (1, 2))) == ["2", "4"]
+        assert (len(forgotten), served.calls) == (2, ["add", "add"])
+        await orders.close()
+
+
+async def test_an_order_that_gives_up_on_a_mute_server_takes_no_other_with_it(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_module, "LIST_DEADLINE_S", 0.2)
+    answers = asyncio.Event()
+
+    def mute(served: ServedMcp):  # type: ignore[no-untyped-def]
+        app = tools(served).streamable_http_app()
+
+        async def later(scope, receive, send):  # type: ignore[no-untyped-def]
+            if scope["type"] == "http":
+                await answers.wait()
+            await app(scope, receive, send)
+
+        return later
+
+    async with served_app(mute) as served:
+        server = McpServer("s", served.url)
+        call = orders.order(CallMcpTool, server, "add", {"a": 1, "b": 2})
+        failure = await orders.listed(server)
+        assert isinstance(failure, McpFailure)
+        assert failure.code == 504
+        assert not call.done()
+        answers.set()
+        async with asyncio.timeout(10):
+            assert await call == "3"
         await orders.close()
 
 
