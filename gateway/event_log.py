@@ -61,8 +61,8 @@ class EventLog:
     def record_frame(self, at_samples: Samples, frame: str | bytes) -> None:
         """Note a client's frame as it came, lawful or not; of one that is no JSON, its length.
 
-        It is parsed for the log alone, on the caller's thread: what is refused belongs to the record, in the client's
-        own dialect.
+        It is parsed for the log alone, on the caller's thread (any, but one at a time): what is refused belongs to the
+        record, in the client's own dialect.
         """
         if self._writer is None:
             return
@@ -193,7 +193,10 @@ def _redacted(value: object, key: str) -> object:
             # The keys of a client's own objects (metadata, tool parameters) are text as well.
             if key in {"metadata", "parameters", "variables", "headers", "input_schema"}:
                 return {"entries": len(value)}
-            return {str(name): _redacted(inner, str(name)) for name, inner in value.items()}
+            inside = {_kept_name(name): _redacted(inner, str(name)) for name, inner in value.items()}
+            if value.get("type") == "mcp_approval_response":  # its reason is the user's, all others are the protocol's
+                inside |= {key: {"chars": len(value[key])} for key in ("reason",) if isinstance(value.get(key), str)}
+            return inside
         case list() | tuple():
             if key == "logprobs":  # each token is text, also as bytes
                 return {"entries": len(value)}
@@ -202,6 +205,11 @@ def _redacted(value: object, key: str) -> object:
             return redacted(value)
         case _:
             return {"object": type(value).__name__}
+
+
+def _kept_name(name: object) -> str:
+    """Return a key; one that is longer than any of the protocol's is told by its length."""
+    return str(name) if len(str(name)) <= _LONGEST_KEPT else f"({len(str(name))} chars)"
 
 
 def _base64_bytes(audio: object) -> int:

@@ -19,7 +19,7 @@ from gateway.mcp.hub import CALL_DEADLINE_S, McpHub
 from gateway.meter import Meter
 from gateway.outbox import Outbox
 from protocol.audio_time import Samples
-from protocol.client_events import AppendInput
+from protocol.client_events import AppendInput, ClientEvent
 from protocol.commands import AppendAudio
 from protocol.errors import ProtocolError
 from protocol.mcp_items import McpFailure, McpTool
@@ -89,9 +89,8 @@ class Session:
         await self._receive(frame, off_loop=False)
 
     async def _receive(self, frame: str | bytes, *, off_loop: bool) -> None:
-        self._log.record_frame(self._now(), frame)
         try:
-            event = await asyncio.to_thread(self._wire.read, frame) if off_loop else self._wire.read(frame)
+            event = await asyncio.to_thread(self._read, frame) if off_loop else self._read(frame)
         except ProtocolError as error:
             outputs = self._protocol.refuse(error)
         else:
@@ -102,6 +101,11 @@ class Session:
         # breath gets both answered, and both put into the conversation, in that order. And frames that came together
         # are taken from their queue without waiting: thousands of small ones would keep all other sessions from theirs.
         await asyncio.sleep(0)
+
+    def _read(self, frame: str | bytes) -> ClientEvent:
+        """Return the client event in `frame`, and log it: that parses it, too, so that both belong off the loop."""
+        self._log.record_frame(self._now(), frame)
+        return self._wire.read(frame)
 
     async def _append_large(self, append: AppendInput) -> list[Output]:
         """Do as the protocol's `receive`, but decode in a thread: minutes of G.711 take up to a second."""

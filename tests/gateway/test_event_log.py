@@ -62,6 +62,8 @@ def test_of_texts_only_the_length_is_kept() -> None:
         {"type": "x", "a field of next year": secret},
         {"type": "x", "parameters": {secret: {}}},
         {"type": secret * 10},
+        {"type": "x", secret * 10: 1},
+        {"item": {"type": "mcp_approval_response", "approve": False, "reason": secret}},
         OutputTextDelta("resp_1", "item_1", secret),
         {"type": "x", "logprobs": [{"token": secret, "logprob": -0.1, "bytes": list(secret.encode())}]},
         InputTranscriptCompleted("item_1", "", 0, (TokenLogprob(secret, -0.1, secret.encode()),)),
