@@ -14,7 +14,7 @@ ITEM_LIMIT_BYTES = bytes_from_samples(samples_from_s(15))
 
 
 class KeptAudio:
-    """Audio by item id. An item that outgrows the limit is forgotten for good: half of it would be misleading."""
+    """Audio by item id. An item that outgrows the limit is forgotten for as long as it lives: half of it would be misleading."""
 
     def __init__(self) -> None:
         self._audio: dict[str, bytearray] = {}
@@ -29,12 +29,13 @@ class KeptAudio:
         audio += pcm
         self._total_bytes += len(pcm)
         if len(audio) > ITEM_LIMIT_BYTES:
-            self._outgrown.add(item_id)
-            self.forget(item_id)
+            self._outgrow(item_id)
         while self._total_bytes > SESSION_BUDGET_BYTES:
-            oldest = next(iter(self._audio))
-            self._outgrown.add(oldest)
-            self.forget(oldest)
+            self._outgrow(next(iter(self._audio)))
+
+    def _outgrow(self, item_id: str) -> None:
+        self.forget(item_id)
+        self._outgrown.add(item_id)
 
     def get(self, item_id: str, length: Samples | None = None) -> bytes | None:
         """Return the first `length` samples (None: all) of an item's audio, or None if it is not kept."""
@@ -51,7 +52,8 @@ class KeptAudio:
         self._total_bytes -= surplus
 
     def forget(self, item_id: str) -> None:
-        """Drop an item's audio."""
+        """Drop an item and its audio; another of its id begins anew."""
+        self._outgrown.discard(item_id)
         self._total_bytes -= len(self._audio.pop(item_id, b""))
 
 

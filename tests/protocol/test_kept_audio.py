@@ -69,6 +69,16 @@ def test_forgotten_audio_makes_room() -> None:
     assert kept.get("i2") is None
 
 
+def test_an_item_that_is_made_anew_under_the_id_of_one_that_had_outgrown_the_limit_is_kept() -> None:
+    kept = KeptAudio()
+    kept.append("i1", bytes(ITEM_LIMIT_BYTES + 2))
+    kept.append("i1", bytes(2))
+    assert kept.get("i1") is None
+    kept.forget("i1")
+    kept.append("i1", bytes(4))
+    assert kept.get("i1") == bytes(4)
+
+
 def test_recent_input_gives_only_what_it_has_whole() -> None:
     recent = RecentInput()
     assert recent.cut(0, 1) is None
