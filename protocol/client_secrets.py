@@ -12,6 +12,7 @@ from openai.types.realtime import RealtimeTranscriptionSessionTurnDetection
 from protocol import shapes
 from protocol.client_events import checked_session
 from protocol.mcp_servers import ServerDefinitions
+from protocol.session import check_size
 from protocol.session_settings import SessionDefaults, SessionSettings
 from protocol.shapes import Rules
 
@@ -59,9 +60,13 @@ def client_secret_request(body: Mapping[str, Any]) -> ClientSecretRequest:
 def configured_session(
     session: Mapping[str, Any], defaults: SessionDefaults, *, session_id: str, model: str
 ) -> dict[str, Any]:
-    """Return the full session that a key for `session` opens, as the answer shows it."""
+    """Return the full session that a key for `session` opens, as the answer shows it.
+
+    Raises ProtocolError for one whose `session.created` would be larger than clients can read.
+    """
     settings = SessionSettings.initial(defaults, session["type"]).merged(session)
     wire = settings.to_wire(session_id=session_id, model=model, expires_at_s=NO_SESSION_YET)
+    check_size(wire, "session")
     detection = wire["audio"]["input"]["turn_detection"]
     if settings.kind == "transcription" and detection is not None:
         # The answer's type knows fewer keys than the update's: nothing can be answered or interrupted here.

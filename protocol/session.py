@@ -180,7 +180,7 @@ class SessionProtocol:
     def _update(self, event: client.SessionUpdate) -> list[Output]:
         update = self._with_servers(event.session, "session")
         updated = self.settings.merged(update, voice_locked=self.conversation.has_agent_audio)
-        _check_size(updated.to_wire(**self._identity), "session")
+        check_size(updated.to_wire(**self._identity), "session")
         self.settings = updated
         self._pcm.switch(updated.input_format)
         self._servers.remember(update.get("tools") or ())
@@ -200,7 +200,7 @@ class SessionProtocol:
         given = given_audio(item, event.item, "item", self._item_audio)
         if given is not None:
             self._pending_audio.check([given], "item.content")
-        _check_size(item.to_wire(), "item")
+        check_size(item.to_wire(), "item")
         if isinstance(item, McpApprovalResponse):
             self._mcp_calls.check(item)
         previous = self.conversation.add_from_client(item, event.previous_item_id, encoded_bytes(event.item))
@@ -413,7 +413,8 @@ def encoded_bytes(wire: dict[str, Any]) -> int:
     return len(json.dumps(wire, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def _check_size(wire: dict[str, Any], param: str) -> None:
+def check_size(wire: dict[str, Any], param: str) -> None:
+    """Raise ProtocolError if the event that shows `wire` would be larger than clients can read."""
     if encoded_bytes(wire) > MAX_FRAME_BYTES:
         raise errors.answer_too_large(param, MAX_FRAME_BYTES)
 

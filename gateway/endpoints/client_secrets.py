@@ -75,12 +75,12 @@ class ClientSecretsEndpoint:
             asked = read(await json_body(request))
             model = asked.session.get("model") or DEFAULT_MODEL
             choose_backend(model)
+            session = configured_session(
+                asked.session, self._defaults(dialect), session_id=random_id("sess"), model=model
+            )
         except ProtocolError as error:
             raise Refused(Refusal(400, error.message, error.type, error.code, error.param)) from None
         except ModelNotFound as error:
             param = "session.model" if dialect is Dialect.GA else "model"
             raise Refused(Refusal(400, str(error), code="model_not_found", param=param)) from None
-        return _Made(
-            self._ephemeral.issue(asked.session, asked.lifetime_s),
-            configured_session(asked.session, self._defaults(dialect), session_id=random_id("sess"), model=model),
-        )
+        return _Made(self._ephemeral.issue(asked.session, asked.lifetime_s), session)

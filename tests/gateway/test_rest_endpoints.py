@@ -53,6 +53,14 @@ def error_of(response: Any, status: int) -> dict[str, Any]:
 # --- client secrets ------------------------------------------------------------------------------------------------
 
 
+def test_settings_that_no_client_could_read_back_get_no_key(client: TestClient) -> None:
+    for characters, status in ((261_000, 200), (261_900, 400)):  # of four bytes; the body itself is not too large
+        body = json.dumps({"session": {"type": "realtime", "instructions": "😀" * characters}}, ensure_ascii=False)
+        response = client.post(SECRETS, content=body.encode())
+        assert response.status_code == status
+    assert (error_of(response, 400)["code"], error_of(response, 400)["param"]) == ("event_too_large", "session")
+
+
 def test_a_secret_carries_the_whole_session_in_openais_shape(client: TestClient) -> None:
     response = client.post(SECRETS, json={"session": {"type": "realtime", "instructions": "Be kind."}})
     assert response.status_code == 200
