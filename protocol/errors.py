@@ -50,7 +50,8 @@ class ProtocolError(Exception):
         }
 
 
-def _shown(value: object) -> str:
+def shortened(value: object) -> str:
+    """Return a client's own words as an error repeats them."""
     text = str(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
@@ -68,7 +69,7 @@ def _quoted(values: Iterable[object]) -> str:
 
 def malformed_json(reason: str) -> ProtocolError:
     """A frame is not JSON. The code is ours (OpenAI's is not known)."""
-    return ProtocolError("invalid_json", f"The event could not be parsed as JSON: {_shown(reason)}.")
+    return ProtocolError("invalid_json", f"The event could not be parsed as JSON: {shortened(reason)}.")
 
 
 def nested_too_deeply(limit: int) -> ProtocolError:
@@ -135,7 +136,7 @@ def missing_parameter(param: str) -> ProtocolError:
 
 def unknown_parameter(param: str) -> ProtocolError:
     """A field that the API does not know."""
-    shown = _shown(param)
+    shown = shortened(param)
     return ProtocolError("unknown_parameter", f"Unknown parameter: '{shown}'.", shown)
 
 
@@ -149,7 +150,7 @@ def invalid_type(param: str, expected: str, value: object) -> ProtocolError:
 def invalid_value(param: str, value: object, supported: Iterable[object]) -> ProtocolError:
     """A field holds a value outside its closed set."""
     return ProtocolError(
-        "invalid_value", f"Invalid value: '{_shown(value)}'. Supported values are: {_quoted(supported)}.", param
+        "invalid_value", f"Invalid value: '{shortened(value)}'. Supported values are: {_quoted(supported)}.", param
     )
 
 
@@ -167,7 +168,7 @@ def out_of_range(param: str, value: float, minimum: float | None, maximum: float
         code, words, bound = "above_max_value", "above maximum", f"<= {maximum}"
     return ProtocolError(
         f"{kind}_{code}",
-        f"Invalid '{param}': {kind} {words} value. Expected a value {bound}, but got {_shown(value)} instead.",
+        f"Invalid '{param}': {kind} {words} value. Expected a value {bound}, but got {shortened(value)} instead.",
         param,
     )
 
@@ -259,14 +260,14 @@ def unknown_item_to_truncate(item_id: str) -> ProtocolError:
 
 
 def _no_such_item(code: str, doing: str, item_id: str) -> ProtocolError:
-    return ProtocolError(code, f"Error {doing} item: the item with id '{_shown(item_id)}' does not exist.")
+    return ProtocolError(code, f"Error {doing} item: the item with id '{shortened(item_id)}' does not exist.")
 
 
 def not_assistant_audio(item_id: str) -> ProtocolError:
     """`conversation.item.truncate` names an item without assistant audio. The code is that of an unknown item."""
     return ProtocolError(
         "item_truncate_invalid_item_id",
-        f"Error truncating item: the item with id '{_shown(item_id)}' is not an assistant message with audio.",
+        f"Error truncating item: the item with id '{shortened(item_id)}' is not an assistant message with audio.",
     )
 
 
@@ -274,7 +275,7 @@ def no_such_content(content_index: int) -> ProtocolError:
     """`conversation.item.truncate` names a content part that the item does not have."""
     return ProtocolError(
         "invalid_value",
-        f"Invalid 'content_index': the item has no audio content at index {_shown(content_index)}.",
+        f"Invalid 'content_index': the item has no audio content at index {shortened(content_index)}.",
         "content_index",
     )
 
@@ -282,7 +283,7 @@ def no_such_content(content_index: int) -> ProtocolError:
 def truncated_past_the_end(have_ms: int, asked_ms: int) -> ProtocolError:
     """`conversation.item.truncate` asks for more audio than was sent (words seen live, code believed)."""
     return ProtocolError(
-        "invalid_value", f"Audio content of {have_ms}ms is already shorter than {_shown(asked_ms)}ms", "audio_end_ms"
+        "invalid_value", f"Audio content of {have_ms}ms is already shorter than {shortened(asked_ms)}ms", "audio_end_ms"
     )
 
 
@@ -315,7 +316,7 @@ def unknown_previous_item(item_id: str) -> ProtocolError:
     """`conversation.item.create` is to follow an item that does not exist. The code follows OpenAI's pattern."""
     return ProtocolError(
         "item_create_invalid_previous_item_id",
-        f"Error adding item: the previous item with id '{_shown(item_id)}' does not exist.",
+        f"Error adding item: the previous item with id '{shortened(item_id)}' does not exist.",
         "previous_item_id",
     )
 
@@ -324,7 +325,7 @@ def duplicate_item(item_id: str) -> ProtocolError:
     """`conversation.item.create` reuses an id. The code follows OpenAI's pattern."""
     return ProtocolError(
         "item_create_duplicate_item_id",
-        f"Error adding item: an item with id '{_shown(item_id)}' already exists.",
+        f"Error adding item: an item with id '{shortened(item_id)}' already exists.",
         "item.id",
     )
 
@@ -332,20 +333,20 @@ def duplicate_item(item_id: str) -> ProtocolError:
 def unknown_call(call_id: str) -> ProtocolError:
     """A tool result for a call that never happened; language model servers refuse such orphans."""
     return ProtocolError(
-        "invalid_tool_call_id", f"Tool call ID '{_shown(call_id)}' not found in conversation.", "item.call_id"
+        "invalid_tool_call_id", f"Tool call ID '{shortened(call_id)}' not found in conversation.", "item.call_id"
     )
 
 
 def duplicate_call(call_id: str) -> ProtocolError:
     """A second function call with the same `call_id`. The code is ours."""
     return ProtocolError(
-        "invalid_value", f"Error adding item: a call with id '{_shown(call_id)}' already exists.", "item.call_id"
+        "invalid_value", f"Error adding item: a call with id '{shortened(call_id)}' already exists.", "item.call_id"
     )
 
 
 def unknown_item_reference(item_id: str, param: str) -> ProtocolError:
     """`response.create` refers to an item that does not exist. The code is ours."""
-    return ProtocolError("item_not_found", f"The item with id '{_shown(item_id)}' does not exist.", param)
+    return ProtocolError("item_not_found", f"The item with id '{shortened(item_id)}' does not exist.", param)
 
 
 # --- MCP -----------------------------------------------------------------------------------------------------------
@@ -364,7 +365,7 @@ def hosted_connector(param: str) -> ProtocolError:
 def duplicate_server_label(label: str, param: str) -> ProtocolError:
     """Two MCP servers of one label in the same `tools` (refused by OpenAI too; our words)."""
     return ProtocolError(
-        "invalid_value", f"Invalid '{param}': the server label '{_shown(label)}' is used more than once.", param
+        "invalid_value", f"Invalid '{param}': the server label '{shortened(label)}' is used more than once.", param
     )
 
 
@@ -412,7 +413,7 @@ def tools_not_listed(label: str, reason: str) -> ProtocolError:
     """
     return ProtocolError(
         "http_error",
-        f"Error retrieving tool list from MCP server: '{_shown(label)}'. {reason}",
+        f"Error retrieving tool list from MCP server: '{shortened(label)}'. {reason}",
         "tools",
         error_type="external_connector_error",
     )
@@ -422,7 +423,7 @@ def unknown_approval_request(item_id: str) -> ProtocolError:
     """An approval for a request that was never made. The code is ours, in OpenAI's pattern."""
     return ProtocolError(
         "item_create_invalid_approval_request_id",
-        f"Error adding item: the approval request with id '{_shown(item_id)}' does not exist.",
+        f"Error adding item: the approval request with id '{shortened(item_id)}' does not exist.",
         "item.approval_request_id",
     )
 
@@ -431,7 +432,7 @@ def approval_already_given(item_id: str) -> ProtocolError:
     """A second answer to an approval request. The code is ours, in OpenAI's pattern."""
     return ProtocolError(
         "item_create_duplicate_approval_response",
-        f"Error adding item: the approval request with id '{_shown(item_id)}' has been answered already.",
+        f"Error adding item: the approval request with id '{shortened(item_id)}' has been answered already.",
         "item.approval_request_id",
     )
 

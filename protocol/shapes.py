@@ -120,8 +120,8 @@ def _object_problems(
         else:
             yield from _field_problems(value, model, path, rules)
     elif mappings:
-        for key, element in value.items():
-            yield from problems(element, mappings[0], _joined(path, key), rules)
+        for key, element in value.items():  # the client's own keys, as long as it likes
+            yield from problems(element, mappings[0], _joined(path, errors.shortened(key)), rules)
     else:
         yield errors.invalid_type(path, _expected(options), value)
 

@@ -45,6 +45,9 @@ MAX_TEXT = 256 * 1024
 MAX_SERVER_LABEL, MAX_SERVER_URL = 128, 4096
 """Most characters of an MCP server's label and URL (chosen)."""
 
+MAX_VOICE = 256
+"""Most characters of a voice's name or id (chosen): each response shows it."""
+
 MAX_METADATA_PAIRS, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
 
 _TEN_MINUTES_MS = 600_000
@@ -88,6 +91,11 @@ CLIENT_RULES = Rules(
             f"{item}.{text}": MAX_TEXT
             for item in ("item", "response.input[]")
             for text in ("content[].text", "content[].transcript", "output", "arguments", "error.message", "reason")
+        },
+        **{
+            f"{settings}.audio.output.{voice}": MAX_VOICE
+            for settings in ("session", "response")
+            for voice in ("voice", "voice.id")
         },
         "session.instructions": MAX_TEXT,
         "response.instructions": MAX_TEXT,

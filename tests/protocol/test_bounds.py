@@ -41,6 +41,34 @@ def test_an_item_that_no_client_could_read_is_refused(talk: Any) -> None:
     assert len(json.dumps(added)) <= MAX_FRAME_BYTES + 1024
 
 
+LONG_KEY = "k" * 2**20
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("response.create", {"response": {"metadata": {LONG_KEY: 1}}}),
+        ("session.update", {"session": {"type": "realtime", "prompt": {"id": "p", "variables": {LONG_KEY: 1}}}}),
+        ("session.update", {"session": {"type": "realtime", LONG_KEY: 1}}),
+    ],
+)
+def test_an_error_repeats_no_more_than_a_little_of_a_clients_key(talk: Any, kind: str, fields: dict[str, Any]) -> None:
+    error = talk.refused(kind, **fields)
+    assert error["param"].count("k") >= 40
+    assert len(json.dumps(error)) < 1_000
+
+
+@pytest.mark.parametrize("voice", ["v" * 257, {"id": "v" * 257}])
+def test_a_voice_that_every_response_would_have_to_show_is_bounded(talk: Any, voice: Any) -> None:
+    audio = {"output": {"voice": voice}}
+    for kind, fields in (
+        ("response.create", {"response": {"audio": audio}}),
+        ("session.update", {"session": {"type": "realtime", "audio": audio}}),
+    ):
+        assert talk.refused(kind, **fields)["code"] == "string_above_max_length"
+    talk.update(audio={"output": {"voice": "v" * 256}})
+
+
 def test_a_conversation_takes_no_more_items_than_it_may_until_one_is_deleted(
     talk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
