@@ -86,7 +86,7 @@ class Session:
 
     async def receive_binary(self, frame: bytes) -> None:
         """Take a binary frame, which the protocol does not know."""
-        await self._receive(frame, off_loop=False)
+        await self._receive(frame, off_loop=len(frame) > LARGE_FRAME_BYTES)
 
     async def _receive(self, frame: str | bytes, *, off_loop: bool) -> None:
         try:
@@ -94,8 +94,10 @@ class Session:
         except ProtocolError as error:
             outputs = self._protocol.refuse(error)
         else:
-            large_append = off_loop and isinstance(event, AppendInput)
-            outputs = await self._append_large(event) if large_append else self._protocol.receive(event)
+            if off_loop and isinstance(event, AppendInput):
+                outputs = await self._append_large(event)
+            else:
+                outputs = self._protocol.receive(event)
         await self._perform(outputs)
         # The backend's answer comes through `run`, whose turn this is: a client that sends a commit and an item in one
         # breath gets both answered, and both put into the conversation, in that order. And frames that came together

@@ -14,7 +14,7 @@ ITEM_LIMIT_BYTES = bytes_from_samples(samples_from_s(15))
 
 
 class KeptAudio:
-    """Audio by item id. An item that outgrows the limit is forgotten for as long as it lives: half of it would be misleading."""
+    """Audio by item id. Of an item that outgrows the limit nothing is kept any more: half of it would be misleading."""
 
     def __init__(self) -> None:
         self._audio: dict[str, bytearray] = {}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -71,16 +72,23 @@ class ClientSecretsEndpoint:
         refusal = self._keys.refuse_request(request)
         if refusal is not None:
             raise Refused(refusal)
+        body = await json_body(request)
         try:
-            asked = read(await json_body(request))
-            model = asked.session.get("model") or DEFAULT_MODEL
-            choose_backend(model)
-            session = configured_session(
-                asked.session, self._defaults(dialect), session_id=random_id("sess"), model=model
-            )
+            # In a thread: the longest body, of tools without end, takes half a second to check.
+            asked, session = await asyncio.to_thread(self._checked, read, body, dialect)
         except ProtocolError as error:
             raise Refused(Refusal(400, error.message, error.type, error.code, error.param)) from None
         except ModelNotFound as error:
             param = "session.model" if dialect is Dialect.GA else "model"
             raise Refused(Refusal(400, str(error), code="model_not_found", param=param)) from None
         return _Made(self._ephemeral.issue(asked.session, asked.lifetime_s), session)
+
+    def _checked(
+        self, read: Callable[[dict[str, Any]], ClientSecretRequest], body: dict[str, Any], dialect: Dialect
+    ) -> tuple[ClientSecretRequest, dict[str, Any]]:
+        """Return the request in `body` and the whole session that its key opens."""
+        asked = read(body)
+        model = asked.session.get("model") or DEFAULT_MODEL
+        choose_backend(model)
+        defaults = self._defaults(dialect)
+        return asked, configured_session(asked.session, defaults, session_id=random_id("sess"), model=model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,11 +16,12 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.app import create_app
-from gateway.endpoints import json_body
+from gateway.endpoints import client_secrets, json_body
 from gateway.endpoints.ephemeral_keys import MAX_KEY_CHARACTERS
 from gateway.endpoints.model_list import MODEL_NAMES
 from gateway.settings import Settings
 from protocol import shapes
+from protocol.client_secrets import ClientSecretRequest, client_secret_request
 from protocol.wire_law import violations
 from tests.gateway.conftest import Gateway, Serve, no_engines
 from tests.gateway.test_ephemeral_keys import INCOMPRESSIBLE
@@ -59,6 +61,20 @@ def test_settings_that_no_client_could_read_back_get_no_key(client: TestClient) 
         response = client.post(SECRETS, content=body.encode())
         assert response.status_code == status
     assert (error_of(response, 400)["code"], error_of(response, 400)["param"]) == ("event_too_large", "session")
+
+
+async def test_a_body_is_checked_off_the_event_loop(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+
+    def watched(body: dict[str, Any]) -> ClientSecretRequest:
+        threads.append(threading.current_thread().name)
+        return client_secret_request(body)
+
+    monkeypatch.setattr(client_secrets, "client_secret_request", watched)
+    async with serve() as gateway, AsyncOpenAI(api_key="any", base_url=gateway.http("/v1")) as sdk:
+        assert (await sdk.realtime.client_secrets.create()).value.startswith("ek_")
+    assert len(threads) == 1
+    assert threads[0].startswith("asyncio_")  # of the loop's own pool
 
 
 def test_a_secret_carries_the_whole_session_in_openais_shape(client: TestClient) -> None:
