@@ -13,7 +13,7 @@ from protocol.beta.client_events import to_ga
 from protocol.beta.client_rules import TRANSLATED_RULES
 from protocol.beta.fields import BETA_ONLY
 from protocol.beta.server_events import to_beta
-from protocol.client_events import ClientEvent, as_ga, parse_client_event
+from protocol.client_events import ClientEvent, as_ga, checked_event, event_object
 from protocol.outputs import ServerEvent
 from protocol.shapes import Rules
 
@@ -41,7 +41,11 @@ class Wire:
 
         Its `param` is the client's word, or GA's where only GA's checks find the mistake; `write` translates that.
         """
-        return parse_client_event(frame, self._as_ga)
+        return self.check(event_object(frame), len(frame))
+
+    def check(self, raw: dict[str, Any], size: int) -> ClientEvent:
+        """Return the client event that `raw`, from a frame of `size` characters, is: the second half of `read`."""
+        return checked_event(raw, size, self._as_ga)
 
     def write(self, event: ServerEvent) -> tuple[dict[str, Any], ...]:
         """Return what the client is sent for `event`, `event_id` included: one payload, or none."""

@@ -16,7 +16,7 @@ from gateway.backends.interface import Capabilities
 from gateway.event_log import EventLogWriter
 from gateway.g711 import G711Codec, G711Decoder
 from gateway.outbox import Outbox, OutboxOverflow
-from gateway.session import LARGE_FRAME_BYTES
+from gateway.session import LARGE_FRAME_BYTES, MANY_FIELDS_BYTES
 from models.interfaces import VAD_FRAME_SAMPLES
 from protocol import wire as wire_module
 from protocol.audio_format import AudioFormat, encoded
@@ -33,7 +33,7 @@ from protocol.backend_events import (
     ResponseEnded,
     ResponseStarted,
 )
-from protocol.client_events import ClientEvent, Reading, parse_client_event
+from protocol.client_events import ClientEvent, Reading, checked_event
 from protocol.commands import AppendAudio, ClearInput, Command, CommitInput, Configure, CreateResponse, ProvideContext
 from protocol.errors import session_expired
 from tests.gateway.fed_time import FedTime, settle
@@ -217,17 +217,40 @@ def append_frame(pcm: bytes, event_id: str | None = None) -> str:
 async def test_only_frames_above_256_kib_are_parsed_off_the_loop(
     time: FedTime, monkeypatch: pytest.MonkeyPatch, length: int, off_loop: bool
 ) -> None:
-    threads: list[threading.Thread] = []
-
-    def parse(frame: str | bytes, *reading: Reading) -> ClientEvent:
-        threads.append(threading.current_thread())
-        return parse_client_event(frame, *reading)
-
-    monkeypatch.setattr(wire_module, "parse_client_event", parse)
+    threads = watched_checks(monkeypatch)
     async with open_session(time, scripted_engines(time)) as running:
         frame = append_frame(quiet(3_000))
         await running.session.receive_text(frame + " " * (length - len(frame)))
     assert (threads[0] is not threading.main_thread()) is off_loop
+
+
+def watched_checks(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """Return the threads in which events are checked from now on."""
+    threads: list[threading.Thread] = []
+
+    def check(raw: dict[str, Any], size: int, *reading: Reading) -> ClientEvent:
+        threads.append(threading.current_thread())
+        return checked_event(raw, size, *reading)
+
+    monkeypatch.setattr(wire_module, "checked_event", check)
+    return threads
+
+
+@pytest.mark.parametrize(
+    ("length", "off_loop"), [(MANY_FIELDS_BYTES - 1, False), (MANY_FIELDS_BYTES, False), (MANY_FIELDS_BYTES + 1, True)]
+)
+async def test_events_of_many_fields_are_checked_off_the_loop_and_keep_their_place(
+    time: FedTime, monkeypatch: pytest.MonkeyPatch, length: int, off_loop: bool
+) -> None:
+    threads = watched_checks(monkeypatch)
+    async with open_session(time, scripted_engines(time)) as running:
+        await running.read()
+        frame = json.dumps({"type": "session.update", "session": {"type": "realtime", "tools": []}})
+        await running.session.receive_text(frame + " " * (length - len(frame)))
+        await running.user_types("Hi.")
+        assert kinds(await running.read())[:2] == ["session.updated", "conversation.item.added"]
+    assert (threads[0] is not threading.main_thread()) is off_loop
+    assert threads[1] is threading.main_thread()
 
 
 async def test_a_large_frame_keeps_its_place_before_the_frames_after_it(time: FedTime) -> None:
