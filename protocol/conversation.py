@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from protocol import errors
-from protocol.audio_time import Samples, ms_from_samples, samples_from_ms
-from protocol.items import FunctionCall, FunctionCallOutput, HeardPart, Item, Message, Role
+from protocol.audio_time import Samples, ms_from_samples, samples_from_bytes, samples_from_ms
+from protocol.items import ROOT, FunctionCall, FunctionCallOutput, HeardPart, Item, Message, Role
 from protocol.kept_audio import KeptAudio
-from protocol.wire_rules import MAX_CLIENT_ITEM_BYTES, MAX_CLIENT_ITEMS
-
-ROOT = "root"
-"""`previous_item_id` of an item that goes first."""
+from protocol.speech import SpeechPart
+from protocol.wire_rules import MAX_CLIENT_ITEM_BYTES, MAX_CLIENT_ITEMS, MAX_FRAME_BYTES, encoded_bytes
 
 TRUNCATE_TOLERANCE_MS = 32
 """A truncate may ask for this much more than was sent: clients round (one 32 ms frame; RB-23)."""
@@ -159,8 +157,8 @@ class Conversation:
         if isinstance(item, Message):
             speech = item.speech
             audio = self.audio.get(item_id, speech.heard if speech and speech.client_cut is not None else None)
-            for part in wire["content"] if audio else ():
-                part["audio"] = base64.b64encode(encode(audio or b"", item.role)).decode("ascii")
+            if audio:
+                _show_audio(wire, item, audio, encode)
         return wire
 
     def truncate(self, item_id: str, content_index: int, audio_end_ms: int) -> Samples:
@@ -200,3 +198,14 @@ class Conversation:
         for part in item.parts if isinstance(item, Message) else ():
             if isinstance(part, HeardPart):
                 part.transcript = transcript
+
+
+def _show_audio(wire: dict[str, Any], message: Message, audio: bytes, encode: Callable[[bytes, Role], bytes]) -> None:
+    """Put `audio` into the part of `wire` that it is of, unless the event would grow too large for clients."""
+    for part, shown in zip(message.parts, wire["content"], strict=True):
+        recorded = isinstance(part, HeardPart) and part.duration == samples_from_bytes(len(audio))
+        if recorded or isinstance(part, SpeechPart):
+            encoded = base64.b64encode(encode(audio, message.role)).decode("ascii")
+            if len(encoded) + encoded_bytes(wire) <= MAX_FRAME_BYTES:
+                shown["audio"] = encoded
+            return

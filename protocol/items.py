@@ -19,6 +19,9 @@ from protocol.speech import SpeechPart
 Status = Literal["in_progress", "completed", "incomplete"]
 Role = Literal["user", "assistant", "system"]
 
+ROOT = "root"
+"""`previous_item_id` of an item that goes first; no item's own id."""
+
 ITEM_ID = "^[a-zA-Z0-9_-]+$"
 """The ids that clients may give (OpenAI's pattern)."""
 
@@ -144,6 +147,8 @@ def item_from_wire(raw: dict[str, Any], ids: IdSource, path: str = "item") -> It
         item_id = ids("item")
     elif re.fullmatch(ITEM_ID, item_id) is None:
         raise errors.unlike_pattern(f"{path}.id", ITEM_ID)
+    elif item_id == ROOT:
+        raise errors.refused_value(f"{path}.id", f"Invalid '{path}.id': '{ROOT}' stands for the conversation's start.")
     match raw["type"]:
         case "function_call":
             return FunctionCall(item_id, raw.get("call_id") or ids("call"), raw["name"], raw["arguments"])

@@ -5,7 +5,6 @@ The shell performs the outputs of each call in their order, and calls in the ord
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, assert_never
 
@@ -46,7 +45,7 @@ from protocol.response_parameters import ResponseParameters, overridden
 from protocol.server_events import ServerEvents
 from protocol.session_settings import SessionDefaults, SessionKind, SessionSettings
 from protocol.truncation import ContextTooLong
-from protocol.wire_rules import MAX_FRAME_BYTES
+from protocol.wire_rules import MAX_FRAME_BYTES, encoded_bytes
 
 _LONGEST_APPEND_BYTES = bytes_from_samples(samples_from_s(10))
 """Most audio in one command (chosen): an append of 15 MiB holds 24 minutes of G.711."""
@@ -406,11 +405,6 @@ _CONVERSATION_EVENTS: dict[type[ClientEvent], str] = {
     client.ClearOutputBuffer: "output_audio_buffer.clear",
 }
 """What only a conversation knows: a transcription session has no model that answers."""
-
-
-def encoded_bytes(wire: dict[str, Any]) -> int:
-    """Return how many bytes `wire` takes as JSON."""
-    return len(json.dumps(wire, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def check_size(wire: dict[str, Any], param: str) -> None:

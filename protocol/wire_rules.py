@@ -5,6 +5,9 @@ Where no public limit exists for a number that we must compute with, an absurd o
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from openai.types.realtime import (
     RealtimeConversationItemAssistantMessage,
     RealtimeConversationItemFunctionCall,
@@ -122,3 +125,8 @@ CLIENT_RULES = Rules(
     # Both agents SDKs pass `model_version` through; OpenAI's types do not know it.
     tolerated=frozenset({f"{_TURN_DETECTION}.model_version"}),
 )
+
+
+def encoded_bytes(wire: dict[str, Any]) -> int:
+    """Return how many bytes `wire` takes as JSON."""
+    return len(json.dumps(wire, ensure_ascii=False, separators=(",", ":")).encode())

@@ -213,6 +213,11 @@ def test_content_that_cannot_be_used_is_refused(talk: Any, item: dict[str, Any],
     assert order(talk) == []
 
 
+def test_no_item_is_called_as_the_conversations_start_is(talk: Any) -> None:
+    error = talk.refused("conversation.item.create", item={**message("user", text("hi")), "id": "root"})
+    assert (error["code"], error["param"]) == ("invalid_value", "item.id")
+
+
 def test_a_tool_result_for_a_call_that_never_happened_is_refused(talk: Any) -> None:
     error = talk.refused("conversation.item.create", item=output("call_does_not_exist", "42"))
     assert error["code"] == "invalid_tool_call_id"

@@ -112,3 +112,20 @@ def test_a_recording_too_long_to_be_recognised_is_refused_before_it_is_decoded(t
     assert error["param"] == "item.content[0].audio"
     talk.send("conversation.item.create", item={**spoken(bytes(8_000 * LONGEST_PENDING_S)), "id": "u1"})
     assert len(talk.commands(RecogniseItem)[0].pcm) == 48_000 * LONGEST_PENDING_S
+
+
+def test_only_the_part_that_was_recorded_shows_audio(talk: Any) -> None:
+    item = spoken()
+    item["content"] = [{"type": "input_text", "text": "Listen:"}, *item["content"]]
+    talk.send("conversation.item.create", item={**item, "id": "u1"})
+    text, audio = talk.retrieved("u1")["content"]
+    assert "audio" not in text
+    assert base64.b64decode(audio["audio"]) == PCM
+
+
+def test_audio_is_left_out_where_the_event_would_be_too_large(talk: Any) -> None:
+    long = spoken(bytes(2 * 24_000 * 14), transcript="x" * 200_000)
+    talk.send("conversation.item.create", item={**long, "id": "u1"})
+    (part,) = talk.retrieved("u1")["content"]
+    assert "audio" not in part
+    assert len(part["transcript"]) == 200_000
