@@ -14,6 +14,7 @@ import queue
 import threading
 from collections.abc import Mapping
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,6 +34,8 @@ _KEPT_KEYS = frozenset(
 """Fields whose strings are words of the protocol or ids."""
 
 _LONGEST_KEPT = 80
+_MOST_ENTRIES = 200
+"""Entries of one list or object that are written, so that no single record of a client's fills the queue's memory."""
 _AUDIO_EVENTS = frozenset({"input_audio_buffer.append", "response.output_audio.delta", "response.audio.delta"})
 
 
@@ -193,14 +196,18 @@ def _redacted(value: object, key: str) -> object:
             # The keys of a client's own objects (metadata, tool parameters) are text as well.
             if key in {"metadata", "parameters", "variables", "headers", "input_schema"}:
                 return {"entries": len(value)}
-            inside = {_kept_name(name): _redacted(inner, str(name)) for name, inner in value.items()}
+            named = islice(value.items(), _MOST_ENTRIES)
+            inside = {_kept_name(name): _redacted(inner, str(name)) for name, inner in named}
+            if len(value) > _MOST_ENTRIES:
+                inside["entries"] = len(value)
             if value.get("type") == "mcp_approval_response":  # its reason is the user's, all others are the protocol's
                 inside |= {key: {"chars": len(value[key])} for key in ("reason",) if isinstance(value.get(key), str)}
             return inside
         case list() | tuple():
             if key == "logprobs":  # each token is text, also as bytes
                 return {"entries": len(value)}
-            return [_redacted(inner, key) for inner in value]
+            entries = [_redacted(inner, key) for inner in value[:_MOST_ENTRIES]]
+            return entries if len(value) <= _MOST_ENTRIES else [*entries, {"entries": len(value)}]
         case _ if dataclasses.is_dataclass(value):
             return redacted(value)
         case _:

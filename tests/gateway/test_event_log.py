@@ -101,6 +101,14 @@ def test_ids_names_and_words_of_the_protocol_are_kept() -> None:
     }
 
 
+def test_a_record_is_bounded_however_many_entries_a_client_sends() -> None:
+    listed = redacted({"type": "x", "tools": [1] * 5_000, "extra": {f"k{n}": n for n in range(5_000)}})
+    assert isinstance(listed, dict)
+    assert len(listed["tools"]) == len(listed["extra"]) == 201
+    assert listed["tools"][-1] == {"entries": 5_000}
+    assert listed["extra"]["entries"] == 5_000
+
+
 def test_a_clients_frame_is_recorded_as_it_came_lawful_or_not(tmp_path: Path) -> None:
     writer = EventLogWriter(tmp_path)
     writer.start()
