@@ -77,6 +77,10 @@ from protocol.ids import IdSource
 
 logger = logging.getLogger(__name__)
 
+RECOGNITIONS_AT_A_TIME = 4
+"""Final transcripts that one session asks the shared recogniser for at a time (chosen): a client that commits a hundred
+turns at once waits for its own, in their order, and other sessions' turns come in between."""
+
 
 class CascadeBackend:
     """One session's cascade. `now` tells the gateway clock in samples."""
@@ -104,6 +108,7 @@ class CascadeBackend:
         self._logprobs = False
         self._contexts: dict[str, ResponseContext] = {}
         self._item_audio: dict[str, bytes] = {}  # until it is handed to the recogniser, in the same call
+        self._recognising = asyncio.Semaphore(RECOGNITIONS_AT_A_TIME)
         self._work = EngineWork(self._crash)
         self._events: deque[BackendEvent] = deque()  # drained each loop turn; the outbox bounds what follows
         self._event_ready = asyncio.Event()
@@ -282,8 +287,10 @@ class CascadeBackend:
     # --- the engines' side -----------------------------------------------------------------------------------------
 
     async def _transcribe(self, item_id: str, pcm: bytes) -> None:
+        recogniser = self._engines.asr
         try:
-            heard = await answer_of(self._engines.asr.transcribe(pcm, language=self._language, logprobs=self._logprobs))
+            async with self._recognising:
+                heard = await answer_of(recogniser.transcribe(pcm, language=self._language, logprobs=self._logprobs))
         except EngineError as error:
             self._tell(TranscriptFailed(item_id, _fault(error)))
         else:

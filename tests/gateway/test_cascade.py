@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.cascade import CascadeBackend
+from gateway.backends.cascade import RECOGNITIONS_AT_A_TIME, CascadeBackend
 from gateway.backends.engine_work import EngineWork
 from gateway.turns import inputs
 from gateway.turns.settings import Deadlines
@@ -226,6 +226,30 @@ async def test_the_recogniser_gets_the_audio_of_the_turn_and_the_language(time: 
         (committed,) = cascade.of(InputCommitted)
         voiced_until, tail = samples_from_ms(1920), samples_from_ms(192)
         assert asked == [(voiced_until + tail - committed.start, "en")]
+
+
+async def test_one_session_asks_the_recogniser_for_few_turns_at_a_time_and_gets_all_in_order(time: FedTime) -> None:
+    class Busy:
+        def __init__(self) -> None:
+            self.running = self.most = 0
+
+        async def transcribe(self, pcm: bytes, **_options: Any) -> Transcription:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await time.sleep(0.1)
+            self.running -= 1
+            return Transcription("Hi.")
+
+    recogniser = Busy()
+    async with running(time, scripted_engines(time, asr=recogniser), BY_HAND) as cascade:
+        for _ in range(3 * RECOGNITIONS_AT_A_TIME):
+            await cascade.hear(voice(200))
+            cascade.backend.submit(CommitInput())
+        await time.advance(1_000)
+        committed = [event.item_id for event in cascade.of(InputCommitted)]
+        assert [event.item_id for event in cascade.of(InputTranscriptCompleted)] == committed
+        assert len(committed) == 3 * RECOGNITIONS_AT_A_TIME
+    assert recogniser.most == RECOGNITIONS_AT_A_TIME
 
 
 async def test_a_reply_of_text_is_not_spoken(time: FedTime) -> None:
