@@ -28,9 +28,9 @@ from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.scripted_cascade import quiet, scripted_engines, voice
 
 LIMIT_S = 3_600
-APPEND_MS = 400
-TRACED_FROM_S = 2_400
-MEASURED_FROM_S = 2_700
+APPEND_MS = 1_000
+TRACED_FROM_S = 2_900
+MEASURED_FROM_S = 3_000
 MEASURED_UNTIL_S = LIMIT_S - 2
 """Tracing begins once all bounded buffers are full, measuring once all that they hold is traced."""
 
