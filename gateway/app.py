@@ -159,8 +159,7 @@ class _Composition:
         assert engines is not None
         session_id = random_id("sess")
         now = session_clock()
-        dialect = Dialect.BETA if request.beta else Dialect.GA
-        defaults = session_defaults(settings, dialect)
+        defaults = session_defaults(settings, request.dialect)
         if request.kind == "transcription" and request.model:
             defaults = replace(defaults, transcription_model=request.model)
         return Session(
@@ -193,7 +192,7 @@ class _Composition:
             mcp_hosts=AllowedHosts(settings.mcp_allow_host, bound=settings.host),
             mcp_call_deadline_s=settings.mcp_timeout_s,
             log=self._event_logs.open(session_id) if self._event_logs is not None else EventLog.off(),
-            dialect=dialect,
+            dialect=request.dialect,
         )
 
 

@@ -46,7 +46,7 @@ class SessionRequest:
 
     backend: str
     model: str | None
-    beta: bool
+    dialect: Dialect
     query: Mapping[str, str]
     kind: SessionKind
     session: Mapping[str, Any] | None
@@ -125,7 +125,7 @@ class RealtimeEndpoint:
         request = SessionRequest(
             backend,
             model,
-            _is_beta(websocket),
+            _dialect(websocket),
             dict(websocket.query_params),
             kind,
             admission.session,
@@ -140,8 +140,8 @@ def _model(query: Mapping[str, str], session: Mapping[str, Any]) -> str | None:
     return query.get("model") or query.get("deployment") or session.get("model")
 
 
-def _is_beta(websocket: WebSocket) -> bool:
-    return dialect_of(websocket.headers, websocket.scope["subprotocols"], websocket.query_params) is Dialect.BETA
+def _dialect(websocket: WebSocket) -> Dialect:
+    return dialect_of(websocket.headers, websocket.scope["subprotocols"], websocket.query_params)
 
 
 def _reads_events_only(websocket: WebSocket) -> bool:
@@ -150,7 +150,7 @@ def _reads_events_only(websocket: WebSocket) -> bool:
     Pages send an Origin and their key as a subprotocol; beta clients expect what OpenAI does.
     """
     offered = websocket.scope["subprotocols"]
-    if any(entry.startswith(KEY_SUBPROTOCOL) for entry in offered) or _is_beta(websocket):
+    if any(entry.startswith(KEY_SUBPROTOCOL) for entry in offered) or _dialect(websocket) is Dialect.BETA:
         return True
     by_header = "authorization" in websocket.headers or "api-key" in websocket.headers
     return not by_header and (bool(offered) or "origin" in websocket.headers)

@@ -91,7 +91,7 @@ class ServerConnection:
             async with _connected(self._server) as client:
                 opened.set_result(client)
                 await self._leave.wait()
-        except Exception as error:
+        except Exception as error:  # whatever the library threw: those who wait for the connection are told of it
             self._broke = _as_exception(error)
         finally:
             if not opened.done():
@@ -126,7 +126,7 @@ async def _connected(server: McpServer) -> AsyncIterator[Client]:
             client = await opened.enter_async_context(
                 _client(streamable_http_client(server.url, http_client=http_client))
             )
-        except Exception as error:
+        except Exception as error:  # the library's refusal may lie inside exception groups; all others are raised on
             if not isinstance(first_leaf(error), MCPError) or trace.status not in _SPEAKS_SSE_ONLY:
                 raise
             client = await opened.enter_async_context(_client(_sse_transport(server)))

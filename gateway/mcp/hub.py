@@ -119,7 +119,7 @@ class McpHub:
         try:
             async with asyncio.timeout(deadline_s):
                 return await work(connection)
-        except Exception as error:
+        except Exception as error:  # a foreign server may fail in any way; it ends one call, never the session
             failure = failure_of(error, trace.status)
             logger.warning("an MCP server failed: %s %s (%s)", failure.kind, failure.code, type(error).__name__)
             return failure

@@ -79,7 +79,7 @@ class BetaSession:
         return self.events[begin:]
 
     def update(self, **session: Any) -> Event:
-        self.connection.session.update(session=session)  # type: ignore[arg-type]
+        self.connection.session.update(session=session)
         shown: Event = self.until("session.updated")[-1]["session"]
         return shown
 

@@ -81,7 +81,7 @@ def test_audio_becomes_its_length() -> None:
         "type": "input_audio_buffer.append",
         "audio": {"bytes": 482},
     }
-    assert redacted(AppendInput(bytes(480)))["audio"] == {"bytes": 480}  # type: ignore[index]
+    assert redacted(AppendInput(bytes(480)))["audio"] == {"bytes": 480}
     assert redacted(AppendAudio(bytes(480), (SpeechFrame(768, 0.5),))) == {
         "type": "AppendAudio",
         "pcm": {"samples": 240},

@@ -32,16 +32,16 @@ class Orders:
         self.count += 1
         item_id = f"item_{self.count}"
         self._results[item_id] = asyncio.get_running_loop().create_future()
-        self.hub.submit(make(item_id, *arguments))  # type: ignore[arg-type]
+        self.hub.submit(make(item_id, *arguments))
         return self._results[item_id]
 
     async def listed(self, server: McpServer) -> tuple[McpTool, ...] | McpFailure:
         async with asyncio.timeout(20):
-            return await self.order(ListMcpTools, server)  # type: ignore[return-value]
+            return await self.order(ListMcpTools, server)
 
     async def called(self, server: McpServer, tool: str, **arguments: object) -> str | McpFailure:
         async with asyncio.timeout(20):
-            return await self.order(CallMcpTool, server, tool, arguments)  # type: ignore[return-value]
+            return await self.order(CallMcpTool, server, tool, arguments)
 
     async def close(self) -> None:
         self.running.cancel()
@@ -133,10 +133,10 @@ async def test_calls_that_find_their_session_forgotten_together_share_the_new_on
     forgotten: list[str] = []
     together = asyncio.Event()
 
-    def forgetful(served: ServedMcp):  # type: ignore[no-untyped-def]
+    def forgetful(served: ServedMcp):
         app = tools(served).streamable_http_app()
 
-        async def first_two_refused(scope, receive, send):  # type: ignore[no-untyped-def]
+        async def first_two_refused(scope, receive, send):
             if scope["type"] == "http" and scope["method"] == "POST" and listed.done() and len(forgotten) < 2:
                 forgotten.append(scope["path"])
                 if len(forgotten) == 2:
@@ -165,10 +165,10 @@ async def test_an_order_that_gives_up_on_a_mute_server_takes_no_other_with_it(
     monkeypatch.setattr(hub_module, "LIST_DEADLINE_S", 0.2)
     answers = asyncio.Event()
 
-    def mute(served: ServedMcp):  # type: ignore[no-untyped-def]
+    def mute(served: ServedMcp):
         app = tools(served).streamable_http_app()
 
-        async def later(scope, receive, send):  # type: ignore[no-untyped-def]
+        async def later(scope, receive, send):
             if scope["type"] == "http":
                 await answers.wait()
             await app(scope, receive, send)
@@ -284,8 +284,8 @@ async def test_a_redirect_to_another_host_is_not_followed(orders: Orders) -> Non
     async with serve_mcp() as target:
         location = target.url.encode()
 
-        def redirecting(served: ServedMcp):  # type: ignore[no-untyped-def]
-            async def app(scope, receive, send):  # type: ignore[no-untyped-def]
+        def redirecting(served: ServedMcp):
+            async def app(scope, receive, send):
                 if scope["type"] == "lifespan":
                     await receive()
                     await send({"type": "lifespan.startup.complete"})

@@ -76,7 +76,7 @@ async def test_its_ids_are_unique_its_memory_flat_and_its_end_exact(monkeypatch:
     time = FedTime()
     monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
     engines = scripted_engines(time, texts=("What a long conversation this is.",))
-    engines.chat.requests = deque(maxlen=1)  # type: ignore[attr-defined]  # the script's memory is not the session's
+    engines.chat.requests = deque(maxlen=1)  # the script's memory is not the session's
     client = Client(time)
 
     def open_session() -> Session:

@@ -19,6 +19,7 @@ from gateway.endpoints import socket_session
 from gateway.endpoints.realtime import ModelNotFound, choose_backend
 from gateway.serving import configure_logging
 from protocol.errors import session_expired
+from protocol.wire import Dialect
 from tests.gateway.conftest import Serve
 
 
@@ -182,8 +183,9 @@ async def test_the_session_is_told_what_the_handshake_said(serve: Serve) -> None
         async with connect(gateway.url("")) as client:
             await event(client)
     first, second = (session.request for session in gateway.sessions)
-    assert (first.model, first.backend, first.beta, first.query["intent"]) == ("m", "cascade", True, "transcription")
-    assert (second.model, second.beta) == (None, False)
+    assert (first.model, first.backend, first.query["intent"]) == ("m", "cascade", "transcription")
+    assert first.dialect is Dialect.BETA
+    assert (second.model, second.dialect) == (None, Dialect.GA)
 
 
 @pytest.mark.parametrize("bug", ["bug in run", "bug in receive"])

@@ -16,7 +16,7 @@ logger.remove()
 for line in sys.stdin:
     try:
         event = parse_server_event(line)
-    except Exception as error:
+    except Exception as error:  # what it raises is what is asked here
         print("raised", str(error).partition("\n\n{")[0].replace("\n", " "))
     else:
         print("skipped" if event is None else "parsed")

@@ -111,11 +111,11 @@ def test_finding_where_a_deleted_item_stood_looks_at_each_item_once_at_most() ->
 
     conversation = Conversation("conv_1")
     for number in range(600):
-        conversation.add(Watched(f"i{number}"))  # type: ignore[arg-type]
+        conversation.add(Watched(f"i{number}"))
     for number in range(599, 300, -1):  # each stood after the one that is deleted next
         conversation.delete(f"i{number}")
     looks = 0
-    assert conversation.add(Watched("new"), "i599") == "i300"  # type: ignore[arg-type]
+    assert conversation.add(Watched("new"), "i599") == "i300"
     assert looks < 2 * 300
 
 

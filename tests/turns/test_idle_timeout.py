@@ -20,7 +20,7 @@ PATIENT = server_vad(idle_timeout=samples_from_ms(TIMEOUT_MS))
 
 def after_a_reply(**engines: object) -> Conversation:
     """Return a conversation whose agent has just said its first words to the end."""
-    conversation = Conversation(PATIENT, **engines)  # type: ignore[arg-type]  # by name
+    conversation = Conversation(PATIENT, **engines)  # by name
     conversation.silence(200)
     conversation.speak(800)
     conversation.silence(600)

@@ -26,7 +26,7 @@ SEARCH = Call(0, "search", '{"q": 1}', "call_1")
 def asked(llm: list[object] | None = None, *, audio: bool = True, **options: object) -> Conversation:
     """Ask for a response in which the model calls the gateway's own tool."""
     settings = by_hand(deadlines=PATIENCE)
-    conversation = Conversation(settings, llm=[llm or [SEARCH]], server_tools=["search"], **options)  # type: ignore[arg-type]
+    conversation = Conversation(settings, llm=[llm or [SEARCH]], server_tools=["search"], **options)
     conversation.create(audio=audio)
     return conversation
 

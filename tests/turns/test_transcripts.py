@@ -290,7 +290,7 @@ def test_what_was_told_before_the_end_has_no_tokens_what_is_left_has_its_own() -
     conversation.frames(*[SILENCE] * 20)
     last, completed = conversation.feed(Transcript("item_1", "Good morning to you", WORDS))[:2]
     assert last == InputTranscriptDelta("item_1", " to you", WORDS[3:])
-    assert completed.logprobs == WORDS  # type: ignore[union-attr]
+    assert completed.logprobs == WORDS
 
 
 # --- exactly one end ------------------------------------------------------------------------------------------------

@@ -20,10 +20,12 @@ non-zero exit status.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import wave
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 GATEWAY_URL = os.environ["GATEWAY_URL"]
@@ -66,6 +68,26 @@ def spoken(name: str) -> list[bytes]:
         pcm = file.readframes(file.getnframes())
     size = len(SILENCE)
     return [pcm[start : start + size].ljust(size, b"\0") for start in range(0, len(pcm), size)]
+
+
+@asynccontextmanager
+async def speaking(clip: str, send: Callable[[bytes], Awaitable[object]]) -> AsyncIterator[None]:
+    """Keep a microphone open, which `send`s the clip at the pace of speech, then silence."""
+
+    async def speak() -> None:
+        began_s = asyncio.get_running_loop().time()
+        for number, chunk in enumerate(microphone(clip), 1):
+            await send(chunk)
+            due_s = began_s + number * CHUNK_MS / 1000
+            await asyncio.sleep(max(0.0, due_s - asyncio.get_running_loop().time()))
+
+    task = asyncio.create_task(speak())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 def microphone(name: str) -> Iterator[bytes]:

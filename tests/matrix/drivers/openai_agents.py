@@ -6,8 +6,8 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import dialogue
@@ -56,24 +56,9 @@ class Conversation:
         audio_bytes = sum(len(event.audio.data) for event in events if event.type == "audio")
         return {**done["response"], "reply": said, "audio_ms": audio_bytes // dialogue.BYTES_PER_MS}
 
-    @asynccontextmanager
-    async def speaking(self, clip: str) -> AsyncIterator[None]:
+    def speaking(self, clip: str) -> AbstractAsyncContextManager[None]:
         """Keep a microphone open: the clip at the pace of speech, then silence."""
-
-        async def speak() -> None:
-            began_s = asyncio.get_running_loop().time()
-            for number, chunk in enumerate(dialogue.microphone(clip), 1):
-                await self.session.send_audio(chunk)
-                due_s = began_s + number * dialogue.CHUNK_MS / 1000
-                await asyncio.sleep(max(0.0, due_s - asyncio.get_running_loop().time()))
-
-        microphone = asyncio.create_task(speak())
-        try:
-            yield
-        finally:
-            microphone.cancel()
-            with suppress(asyncio.CancelledError):
-                await microphone
+        return dialogue.speaking(clip, self.session.send_audio)
 
 
 def of_model(event: Any, kind: str) -> bool:

@@ -7,8 +7,8 @@ import base64
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,24 +96,13 @@ class Conversation:
             raise RuntimeError(f"cut at {truncated_ms} ms instead of {cut_ms} ms")
         return cut_ms
 
-    @asynccontextmanager
-    async def speaking(self, clip: str) -> AsyncIterator[None]:
+    def speaking(self, clip: str) -> AbstractAsyncContextManager[None]:
         """Keep a microphone open: the clip at the pace of speech, then silence."""
 
-        async def speak() -> None:
-            began_s = asyncio.get_running_loop().time()
-            for number, chunk in enumerate(dialogue.microphone(clip), 1):
-                await self.connection.input_audio_buffer.append(audio=base64.b64encode(chunk).decode())
-                due_s = began_s + number * dialogue.CHUNK_MS / 1000
-                await asyncio.sleep(max(0.0, due_s - asyncio.get_running_loop().time()))
+        async def send(chunk: bytes) -> None:
+            await self.connection.input_audio_buffer.append(audio=base64.b64encode(chunk).decode())
 
-        microphone = asyncio.create_task(speak())
-        try:
-            yield
-        finally:
-            microphone.cancel()
-            with suppress(asyncio.CancelledError):
-                await microphone
+        return dialogue.speaking(clip, send)
 
 
 async def hold(connection: Any, dialect: Dialect) -> None:

@@ -11,8 +11,7 @@ import base64
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import dialogue
@@ -64,24 +63,9 @@ class Conversation:
     async def append(self, chunk: bytes) -> None:
         await self.send("input_audio_buffer.append", audio=base64.b64encode(chunk).decode())
 
-    @asynccontextmanager
-    async def speaking(self, clip: str) -> AsyncIterator[None]:
+    def speaking(self, clip: str) -> AbstractAsyncContextManager[None]:
         """Keep a microphone open: the clip at the pace of speech, then silence."""
-
-        async def speak() -> None:
-            began_s = asyncio.get_running_loop().time()
-            for number, chunk in enumerate(dialogue.microphone(clip), 1):
-                await self.append(chunk)
-                due_s = began_s + number * dialogue.CHUNK_MS / 1000
-                await asyncio.sleep(max(0.0, due_s - asyncio.get_running_loop().time()))
-
-        microphone = asyncio.create_task(speak())
-        try:
-            yield
-        finally:
-            microphone.cancel()
-            with suppress(asyncio.CancelledError):
-                await microphone
+        return dialogue.speaking(clip, self.append)
 
 
 async def main() -> None:
