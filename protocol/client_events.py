@@ -6,7 +6,6 @@ change) is decided later, in `protocol.session`.
 
 from __future__ import annotations
 
-import binascii
 import json
 import math
 import re
@@ -29,6 +28,7 @@ from openai.types.realtime import (
 
 from protocol import errors, shapes
 from protocol.errors import ProtocolError
+from protocol.input_pcm import decoded_base64
 from protocol.shapes import Rules
 from protocol.wire_rules import (
     CLIENT_RULES,
@@ -267,10 +267,7 @@ def _append(raw: dict[str, Any]) -> AppendInput:
         raise errors.invalid_type("audio", "a string", audio)
     for key in raw.keys() - {"type", "audio", "event_id"}:
         raise errors.unknown_parameter(key)
-    try:
-        return AppendInput(binascii.a2b_base64(audio, strict_mode=True), event_id)
-    except ValueError:  # binascii.Error, or characters outside ASCII
-        raise errors.bad_base64("audio") from None
+    return AppendInput(decoded_base64(audio, "audio"), event_id)
 
 
 def _check_nesting(raw: dict[str, Any]) -> None:

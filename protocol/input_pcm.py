@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import binascii
+
 from protocol import errors
 from protocol.audio_format import G711, AudioFormat, G711Decoder
 from protocol.audio_time import BYTES_PER_SAMPLE
@@ -10,6 +12,14 @@ _EXTENSIBLE = 0xFFFE
 _SUBFORMAT_AT = 24
 _RIFF_BYTES = 12
 _CHUNK_HEADER_BYTES = 8
+
+
+def decoded_base64(audio: str, param: str) -> bytes:
+    """Return the bytes that a client wrote in base64 at `param`. Raises ProtocolError unless it is standard base64."""
+    try:
+        return binascii.a2b_base64(audio, strict_mode=True)
+    except ValueError:  # binascii.Error, or characters outside ASCII
+        raise errors.bad_base64(param) from None
 
 
 class InputPcm:

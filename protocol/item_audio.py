@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from protocol import errors
 from protocol.audio_time import samples_from_bytes, samples_from_s
+from protocol.input_pcm import decoded_base64
 from protocol.items import HeardPart, Item, Message
 
 LONGEST_PENDING_S = 300
@@ -44,7 +44,7 @@ def given_audio(item: Item, raw: dict[str, Any], path: str, decode: DecodeAudio)
         if not isinstance(part, HeardPart) or entry.get("audio") is None:
             continue
         param = f"{path}.content[{index}].audio"
-        pcm = decode(_bytes_of(entry["audio"], param), param)
+        pcm = decode(decoded_base64(entry["audio"], param), param)
         part.duration = samples_from_bytes(len(pcm))
         wordless = part.transcript is None
         if found is not None and found.wordless and wordless:
@@ -52,13 +52,6 @@ def given_audio(item: Item, raw: dict[str, Any], path: str, decode: DecodeAudio)
         if found is None or wordless:
             found = GivenAudio(item, pcm, wordless)
     return found
-
-
-def _bytes_of(audio: str, param: str) -> bytes:
-    try:
-        return binascii.a2b_base64(audio, strict_mode=True)
-    except ValueError:  # binascii.Error, or characters outside ASCII
-        raise errors.bad_base64(param) from None
 
 
 class PendingAudio:

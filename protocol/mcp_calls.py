@@ -11,7 +11,7 @@ from __future__ import annotations
 from protocol import errors
 from protocol.commands import ToolCallEnded
 from protocol.conversation import Conversation
-from protocol.mcp_items import McpApprovalRequest, McpApprovalResponse, McpCall, McpFailure, json_object
+from protocol.mcp_items import McpApprovalRequest, McpApprovalResponse, McpCall, McpFailure, call_arguments
 from protocol.mcp_listings import OfferedTool
 from protocol.output_items import OutputItem
 from protocol.outputs import CallMcpTool, Output, ServerEvent, ToBackend
@@ -46,7 +46,7 @@ class OutputMcpCall(OutputItem):
         self.call = item
         self.tool = tool
         self.response_id = response_id
-        self.arguments = json_object(item.arguments)
+        self.arguments = call_arguments(item.arguments)
 
     def begin(self) -> list[ServerEvent]:
         """Return the opening of the item and its arguments, whole. agents-js wants `obfuscation` in the delta."""

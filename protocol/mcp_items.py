@@ -152,7 +152,7 @@ class McpApprovalResponse:
 McpItem = McpListTools | McpCall | McpApprovalRequest | McpApprovalResponse
 
 
-def json_object(text: str) -> dict[str, Any] | None:
+def call_arguments(text: str) -> dict[str, Any] | None:
     """Return the JSON object in `text`, or None where it is none."""
     try:
         value = json.loads(text)
@@ -181,7 +181,7 @@ def mcp_item_from_wire(raw: dict[str, Any], item_id: str, path: str) -> McpItem:
                 raw.get("error"),
             )
         case "mcp_approval_request":
-            if json_object(raw["arguments"]) is None:
+            if call_arguments(raw["arguments"]) is None:
                 raise errors.refused_value(f"{path}.arguments", f"Invalid '{path}.arguments': expected a JSON object.")
             return McpApprovalRequest(item_id, raw["server_label"], raw["name"], raw["arguments"])
         case _:

@@ -69,7 +69,7 @@ def _client_problems(payload: dict[str, Any], audio_format: AudioFormat) -> Iter
     if not payload["event_id"]:
         yield "event_id is empty"
     if payload["type"] == "response.output_audio.delta":
-        yield from _audio_problems(payload["delta"], audio_format)
+        yield from audio_problems(payload["delta"], audio_format.bytes_per_sample)
     if payload["type"].endswith(".failed") and "error" in payload:
         yield from _nulls(payload["error"], "error")
     if payload["type"] == "response.mcp_call_arguments.delta" and payload.get("obfuscation") is None:
@@ -103,13 +103,14 @@ def _nulls(value: object, path: str, *, top: bool = True) -> Iterator[str]:
             yield from _nulls(element, f"{path}[{index}]", top=False)
 
 
-def _audio_problems(delta: str, audio_format: AudioFormat) -> Iterator[str]:
+def audio_problems(delta: str, bytes_per_sample: int) -> Iterator[str]:
+    """Yield what is wrong with the audio of a delta, in either dialect."""
     try:
         audio = binascii.a2b_base64(delta, strict_mode=True)
     except ValueError:
         yield "delta is not standard base64"
         return
-    if base64.b64encode(audio).decode() != delta or not audio or len(audio) % audio_format.bytes_per_sample:
+    if base64.b64encode(audio).decode() != delta or not audio or len(audio) % bytes_per_sample:
         yield "delta does not hold whole samples"
 
 

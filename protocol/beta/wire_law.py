@@ -7,8 +7,6 @@ the types themselves call nearly every field optional.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args
 
@@ -22,6 +20,7 @@ from pydantic import BaseModel
 from protocol import shapes
 from protocol.audio_time import BYTES_PER_SAMPLE
 from protocol.shapes import Rules
+from protocol.wire_law import audio_problems
 
 
 class _TranscriptionSessionCreated(BaseModel):
@@ -109,7 +108,7 @@ def _client_problems(payload: dict[str, Any], audio_format: str) -> Iterator[str
     if not payload["event_id"]:
         yield "event_id is empty"
     if kind == "response.audio.delta":
-        yield from _audio_problems(payload["delta"], BYTES_PER_SAMPLE if audio_format == "pcm16" else 1)
+        yield from audio_problems(payload["delta"], BYTES_PER_SAMPLE if audio_format == "pcm16" else 1)
     if kind == "conversation.created":
         yield from _missing(payload["conversation"], ("id", "object"), "conversation")
     if "item" in payload:
@@ -124,16 +123,6 @@ def _client_problems(payload: dict[str, Any], audio_format: str) -> Iterator[str
         yield from _response_problems(payload["response"])
     if kind in ("conversation.item.created", "input_audio_buffer.committed") and "previous_item_id" not in payload:
         yield f"{kind} needs previous_item_id, null for the first item"
-
-
-def _audio_problems(delta: str, bytes_per_sample: int) -> Iterator[str]:
-    try:
-        audio = binascii.a2b_base64(delta, strict_mode=True)
-    except ValueError:
-        yield "delta is not standard base64"
-        return
-    if base64.b64encode(audio).decode() != delta or not audio or len(audio) % bytes_per_sample:
-        yield "delta does not hold whole samples"
 
 
 def _missing(value: Mapping[str, Any], keys: Iterable[str], path: str) -> Iterator[str]:

@@ -102,3 +102,12 @@ def context(talk: Any) -> Any:
 def released(talk: Any) -> list[str]:
     """Return the calls for which their responses need not wait any more."""
     return [command.item_id for command in talk.commands(ToolCallEnded)]
+
+
+FUNCTION = {"type": "function", "name": "get_time", "description": "The time.", "parameters": SCHEMA}
+DOWN = McpFailure("http_error", "The MCP server can't be reached.", 502)
+
+
+def names(talk: Any) -> list[str]:
+    """Return the names of the functions that the model is offered."""
+    return [tool["function"]["name"] for tool in context(talk).tools]

@@ -1,4 +1,4 @@
-"""MCP servers in a session's tools: definitions, lists, and what the model is offered (protocol §2.13)."""
+"""The lists of MCP servers' tools: when they are made, shown, kept and waited for (protocol §2.13)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from protocol.backend_events import ContextRequested, EndReason, EndStatus, Resp
 from protocol.client_secrets import client_secret_request
 from protocol.commands import CreateResponse, ProvideContext
 from protocol.errors import ProtocolError
-from protocol.mcp_items import McpFailure, McpTool
+from protocol.mcp_items import McpTool
 from protocol.mcp_listings import KEPT_LISTS, MAX_LISTS
-from protocol.mcp_servers import MAX_SERVERS, McpServer, chat_name, is_allowed, needs_approval
+from protocol.mcp_servers import McpServer
 from protocol.outputs import ListMcpTools
 from tests.protocol.mcp_talk import (
+    DOWN,
+    FUNCTION,
     SCHEMA,
     SEARCH,
     URL,
@@ -25,20 +27,11 @@ from tests.protocol.mcp_talk import (
     end,
     kinds,
     listed,
+    names,
     orders,
     server,
     with_tools,
 )
-
-FUNCTION = {"type": "function", "name": "get_time", "description": "The time.", "parameters": SCHEMA}
-DOWN = McpFailure("http_error", "The MCP server can't be reached.", 502)
-
-
-def names(talk: Any) -> list[str]:
-    return [tool["function"]["name"] for tool in context(talk).tools]
-
-
-# --- listing -------------------------------------------------------------------------------------------------------
 
 
 def test_a_new_server_is_listed_after_session_updated(talk: Any) -> None:
@@ -242,226 +235,3 @@ def test_servers_that_an_ephemeral_key_brings_are_listed_when_the_session_opens(
 def test_a_key_for_a_server_that_cannot_be_used_is_not_made() -> None:
     with pytest.raises(ProtocolError, match="connectors and tunnels are hosted by OpenAI"):
         client_secret_request({"session": {"type": "realtime", "tools": [server(connector_id="connector_gmail")]}})
-
-
-# --- definitions ---------------------------------------------------------------------------------------------------
-
-
-def test_keys_are_never_shown(talk: Any) -> None:
-    secret = "tok_very_secret"
-    tool = server(headers={"X-Key": secret}, authorization=secret, allowed_tools=None, require_approval="never")
-    (updated, *_) = talk.update(tools=[tool, FUNCTION])
-    assert updated["session"]["tools"] == [server(require_approval="never"), FUNCTION]
-    (order,) = orders(talk, ListMcpTools)
-    assert order.server.http_headers() == {"X-Key": secret, "Authorization": f"Bearer {secret}"}
-    assert secret not in repr(order)
-    listed(talk, failure=DOWN)
-    begin(talk)
-    end(talk)
-    assert secret not in repr([output for output in talk.outputs if output is not order])
-
-
-def test_a_server_without_a_token_gets_the_clients_headers_only() -> None:
-    assert McpServer("s", URL, None, (("X", "1"),)).http_headers() == {"X": "1"}
-
-
-@pytest.mark.parametrize("token", ["Bearer tok", "bearer tok", " Bearer tok"])
-def test_a_token_that_says_bearer_is_sent_as_it_is(token: str) -> None:
-    headers = McpServer("s", URL, token).http_headers()
-    assert headers["Authorization"].lower() == "bearer tok"
-
-
-@pytest.mark.parametrize("place", ["session", "response"])
-@pytest.mark.parametrize(
-    ("fields", "code", "param"),
-    [
-        ({"server_url": None, "connector_id": "connector_gmail"}, "invalid_value", "[0].connector_id"),
-        ({"connector_id": "connector_gmail"}, "invalid_value", "[0].connector_id"),
-        ({"server_url": None, "tunnel_id": "t"}, "invalid_value", "[0].tunnel_id"),
-        ({"server_url": None}, "missing_required_parameter", "[0].server_url"),
-        ({"server_url": "ftp://localhost/mcp"}, "invalid_value", "[0].server_url"),
-        ({"server_url": "localhost/mcp"}, "invalid_value", "[0].server_url"),
-        ({"server_url": "http:///mcp"}, "invalid_value", "[0].server_url"),
-        ({"server_url": "http://localhost:99999/"}, "invalid_value", "[0].server_url"),
-        ({"server_url": "http://local host/"}, "invalid_value", "[0].server_url"),
-        ({"server_url": "http://[::1/mcp"}, "invalid_value", "[0].server_url"),
-        ({"authorization": "a", "headers": {"authorization": "b"}}, "invalid_value", "[0].headers"),
-        ({"headers": {"X Key": "b"}}, "invalid_value", "[0].headers"),
-        ({"headers": {"X-Key": "b\r\nHost: evil"}}, "invalid_value", "[0].headers"),
-        ({"authorization": "a\nb"}, "invalid_value", "[0].authorization"),
-    ],
-)
-def test_a_definition_that_cannot_be_used_refuses_the_whole_event(
-    talk: Any, place: str, fields: dict[str, Any], code: str, param: str
-) -> None:
-    tools = [{**server(), **fields}]
-    if place == "session":
-        error = talk.refused("session.update", session={"type": "realtime", "instructions": "x", "tools": tools})
-    else:
-        error = talk.refused("response.create", response={"tools": tools})
-    assert (error["code"], error["param"]) == (code, f"{place}.tools{param}")
-    assert "Host: evil" not in error["message"]
-    assert talk.session.settings.tools == ()
-    assert talk.session.settings.instructions != "x"
-
-
-def test_a_label_may_stand_once_in_one_list(talk: Any) -> None:
-    error = talk.refused("session.update", session={"type": "realtime", "tools": [server(), FUNCTION, server()]})
-    assert (error["code"], error["param"]) == ("invalid_value", "session.tools[2].server_label")
-
-
-@pytest.mark.parametrize("count", [MAX_SERVERS, MAX_SERVERS + 1])
-def test_a_session_has_at_most_so_many_servers(talk: Any, count: int) -> None:
-    tools = [server(f"s{number}") for number in range(count)]
-    events = talk.update(tools=tools)
-    assert (events[0]["type"] == "error") == (count > MAX_SERVERS)
-
-
-def test_a_label_alone_means_its_earlier_definition(talk: Any) -> None:
-    talk.update(tools=[server(authorization="tok", allowed_tools=["search"])])
-    listed(talk, SEARCH, WRITE)
-    talk.update(tools=[])
-    (updated,) = talk.update(tools=[{"type": "mcp", "server_label": "docs", "require_approval": "never"}])
-    assert updated["session"]["tools"] == [server(allowed_tools=["search"], require_approval="never")]
-    begin(talk)
-    assert names(talk) == ["docs__search"]
-    end(talk)
-    talk.send(
-        "response.create", response={"tools": [{"type": "mcp", "server_label": "docs", "allowed_tools": ["write"]}]}
-    )
-    assert orders(talk, ListMcpTools)[-1].server == McpServer("docs", URL, "tok")
-
-
-def test_the_oldest_definitions_are_forgotten(talk: Any) -> None:
-    for number in range(2 * MAX_SERVERS + 1):
-        talk.update(tools=[server(f"s{number}")])
-    first, second = ({"type": "mcp", "server_label": label} for label in ("s0", "s1"))
-    talk.refused("session.update", session={"type": "realtime", "tools": [first]})
-    assert kinds(talk.update(tools=[second]))[0] == "session.updated"
-
-
-def test_a_refused_update_defines_nothing(talk: Any) -> None:
-    talk.refused("session.update", session={"type": "realtime", "tools": [server(), server()]})
-    error = talk.refused(
-        "session.update", session={"type": "realtime", "tools": [{"type": "mcp", "server_label": "docs"}]}
-    )
-    assert error["code"] == "missing_required_parameter"
-
-
-# --- what the model is offered -------------------------------------------------------------------------------------
-
-
-def test_a_servers_tool_is_offered_as_a_function(talk: Any) -> None:
-    with_tools(talk, SEARCH)
-    begin(talk)
-    assert context(talk).tools == (
-        {
-            "type": "function",
-            "function": {"name": "docs__search", "description": "Search the docs.", "parameters": SCHEMA},
-        },
-    )
-    assert context(talk).server_tools == {"docs__search"}
-
-
-def test_functions_and_servers_may_share_names(talk: Any) -> None:
-    functions = [{**FUNCTION, "name": "search"}, {**FUNCTION, "name": "a__search"}]
-    talk.update(tools=[*functions, server("a"), server("b")])
-    for order in orders(talk, ListMcpTools):
-        talk._taken(talk.session.mcp_tools_listed(order.item_id, (SEARCH,)))
-    begin(talk)
-    offered = names(talk)
-    assert len(set(offered)) == 4
-    assert offered[:2] == ["search", "a__search"]
-    assert context(talk).server_tools == set(offered[2:])
-
-
-@pytest.mark.parametrize(
-    ("label", "tool"),
-    [
-        ("docs", "search"),
-        ("my docs", "search"),
-        ("my_docs", "se/arch"),
-        ("d" * 60, "search"),
-        ("d" * 60, "search2"),
-        ("é", "ü"),
-    ],
-)
-def test_names_fit_chat_completions_and_keep_tools_apart(label: str, tool: str) -> None:
-    name = chat_name(label, tool)
-    assert len(name) <= 64
-    assert name.isascii()
-    assert name.replace("_", "").replace("-", "").isalnum()
-    others = [("my_docs", "search"), ("d" * 60, "search3"), ("é", "ö")]
-    assert name not in [chat_name(*other) for other in others]
-
-
-@pytest.mark.parametrize(
-    ("tool_choice", "expected", "offered"),
-    [
-        ("auto", "auto", ["get_time", "docs__search", "docs__write"]),
-        ("required", "required", ["get_time", "docs__search", "docs__write"]),
-        (
-            {"type": "function", "name": "get_time"},
-            {"type": "function", "function": {"name": "get_time"}},
-            ["get_time", "docs__search", "docs__write"],
-        ),
-        (
-            {"type": "mcp", "server_label": "docs", "name": "write"},
-            {"type": "function", "function": {"name": "docs__write"}},
-            ["get_time", "docs__search", "docs__write"],
-        ),
-        ({"type": "mcp", "server_label": "docs"}, "required", ["docs__search", "docs__write"]),
-        ({"type": "mcp", "server_label": "other"}, "auto", ["get_time", "docs__search", "docs__write"]),
-        ({"type": "mcp", "server_label": "docs", "name": "gone"}, "auto", ["get_time", "docs__search", "docs__write"]),
-        ({"type": "function", "name": "gone"}, "auto", ["get_time", "docs__search", "docs__write"]),
-    ],
-)
-def test_a_tool_choice_may_name_a_server_or_its_tool(
-    talk: Any, tool_choice: Any, expected: Any, offered: list[str]
-) -> None:
-    (updated, *_) = talk.update(tools=[FUNCTION, server()], tool_choice=tool_choice)
-    assert updated["session"]["tool_choice"] == tool_choice
-    listed(talk, SEARCH, WRITE)
-    begin(talk)
-    assert context(talk).tool_choice == expected
-    assert names(talk) == offered
-
-
-@pytest.mark.parametrize(
-    ("allowed", "search", "write"),
-    [
-        (None, True, True),
-        ([], False, False),
-        (["search"], True, False),
-        ({"tool_names": ["write"]}, False, True),
-        ({"read_only": True}, True, False),
-        ({"read_only": False}, False, True),
-        ({"read_only": True, "tool_names": ["write"]}, False, False),
-        ({}, False, False),
-    ],
-)
-def test_allowed_tools_is_a_list_or_a_filter(allowed: Any, search: bool, write: bool) -> None:
-    definition = server(allowed_tools=allowed)
-    assert (is_allowed(definition, SEARCH), is_allowed(definition, WRITE)) == (search, write)
-
-
-@pytest.mark.parametrize(
-    ("rule", "search", "write"),
-    [
-        (None, True, True),
-        ("always", True, True),
-        ("never", False, False),
-        ({}, True, True),
-        ({"never": {"tool_names": ["search"]}}, False, True),
-        ({"never": {"read_only": True}}, False, True),
-        ({"always": {"tool_names": ["write"]}}, False, True),
-        ({"always": {"read_only": False}}, False, True),
-        ({"always": {"tool_names": ["write"]}, "never": {"tool_names": ["search"]}}, False, True),
-        ({"always": {"tool_names": ["write"]}, "never": {"tool_names": ["other"]}}, True, True),
-        ({"always": {"tool_names": ["search"]}, "never": {"tool_names": ["search"]}}, True, True),
-        ({"never": {}}, True, True),
-    ],
-)
-def test_approval_is_needed_unless_the_definition_says_otherwise(rule: Any, search: bool, write: bool) -> None:
-    definition = server(require_approval=rule)
-    assert (needs_approval(definition, SEARCH), needs_approval(definition, WRITE)) == (search, write)
