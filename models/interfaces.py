@@ -161,6 +161,45 @@ class ChatModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Utterance:
+    """What an end-of-turn judge is told about a user who has just paused.
+
+    `pcm`: the utterance up to at most 100 ms after its last voiced frame, b"" for judges that read. `text`: its words
+    as recognised, "" for judges that listen. `agent_text`: what the agent said last. `language`: a BCP 47 tag, or None.
+    """
+
+    pcm: bytes = b""
+    text: str = ""
+    agent_text: str = ""
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How probable it is that the turn is over (0…1, calibrated); `wait`: the user asked for time ("hold on").
+
+    `complete` None: no opinion (a language that the judge doesn't know).
+    """
+
+    complete: float | None
+    wait: bool = False
+
+
+class EndOfTurnJudge(Protocol):
+    """Tells whether a user who paused has finished. Policy (thresholds, fusion, time) is not the judge's."""
+
+    name: str
+    """`audio`, `probability`, `verdict` or `lexical`."""
+
+    listens: bool
+    """Whether it needs `pcm`; else it needs `text`."""
+
+    async def judge(self, utterance: Utterance) -> Judgement:
+        """Return the judgement. Cancelling the call stops the work soon. Raises EngineError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class EngineInfo:
     """What an engine is, for `/health` and the start-up banner. `source`: where its weights or its server are."""
 
@@ -179,10 +218,11 @@ class Engines:
     chat: ChatModel
     tts: SpeechSynthesizer
     infos: tuple[EngineInfo, ...] = field(default=())
+    judges: tuple[EndOfTurnJudge, ...] = field(default=())
 
     async def aclose(self) -> None:
         """Close every engine that has an `aclose`."""
-        for engine in (self.chat, self.tts, self.asr, self.vad):
+        for engine in (*self.judges, self.chat, self.tts, self.asr, self.vad):
             close = getattr(engine, "aclose", None)
             if close is not None:
                 await close()

@@ -11,10 +11,16 @@ from protocol.backend_events import EngineFault
 
 @dataclass(frozen=True, slots=True)
 class SpeechFrame:
-    """One frame of the VAD: the input audio that ends at `until` (input clock) is speech with `probability` (0…1)."""
+    """One frame of the VAD: the input audio that ends at `until` (input clock) is speech with `probability` (0…1).
+
+    `level_dbfs`: its RMS level, −100 for digital silence. `echo`: the share 0…1 of its energy that the agent's own
+    audio explains.
+    """
 
     until: Samples
     probability: float
+    level_dbfs: float = -100.0
+    echo: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,7 @@ class TurnDetection:
     """How the user's turns are found (Realtime: `audio.input.turn_detection`).
 
     `idle_timeout`: the agent speaks up after this much silence behind its last words; None: it waits for ever.
+    `eagerness` of a `semantic_vad`: low, medium or high, None for `server_vad`. `barge_in`: judged, immediate or off.
     """
 
     kind: str = "server_vad"
@@ -137,6 +144,8 @@ class TurnDetection:
     create_response: bool = True
     interrupt_response: bool = True
     idle_timeout: Samples | None = None
+    eagerness: str | None = None
+    barge_in: str = "immediate"
 
 
 @dataclass(frozen=True, slots=True)

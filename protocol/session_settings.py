@@ -304,6 +304,7 @@ def _fresh_turn_detection(kind: str, defaults: SessionDefaults) -> dict[str, Any
 
 def _for_backend(turn_detection: Mapping[str, Any]) -> TurnDetection:
     idle_timeout_ms: int | None = turn_detection.get("idle_timeout_ms")
+    eagerness = turn_detection.get("eagerness")
     silence_ms = _SILENCE_OF_EAGERNESS_MS.get(turn_detection.get("eagerness", ""), _DEFAULT_SILENCE_MS)
     return TurnDetection(
         kind=turn_detection["type"],
@@ -313,6 +314,8 @@ def _for_backend(turn_detection: Mapping[str, Any]) -> TurnDetection:
         create_response=turn_detection["create_response"],
         interrupt_response=turn_detection["interrupt_response"],
         idle_timeout=None if idle_timeout_ms is None else samples_from_ms(idle_timeout_ms),
+        eagerness="medium" if eagerness == "auto" else eagerness,
+        barge_in="judged" if turn_detection["type"] == "semantic_vad" else "immediate",
     )
 
 

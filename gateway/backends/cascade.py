@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import assert_never
@@ -20,12 +20,15 @@ from gateway.backends.interface import Capabilities
 from gateway.turns.actions import (
     Action,
     Generate,
+    JudgeSound,
+    JudgeWords,
     StopGenerating,
     StopResponse,
     Synthesize,
     Transcribe,
     TranscribeItem,
     TranscribePartial,
+    TranscribePause,
 )
 from gateway.turns.inputs import (
     AudioReceived,
@@ -54,7 +57,17 @@ from gateway.turns.inputs import (
     TranscriptFailed,
 )
 from gateway.turns.machine import TurnMachine
-from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, STALL_AFTER, Deadlines, Detection, TurnSettings
+from gateway.turns.observations import Observation
+from gateway.turns.response import Output
+from gateway.turns.settings import (
+    DEFAULT_PLAYOUT_DELAY,
+    STALL_AFTER,
+    BargeIn,
+    Deadlines,
+    Detection,
+    Eagerness,
+    TurnSettings,
+)
 from models.interfaces import ChatEnd, ChatRequest, ChatText, ChatToolCall, EngineError, Engines, Transcription
 from protocol import commands
 from protocol.audio_time import Samples, s_from_samples, samples_from_bytes
@@ -77,6 +90,9 @@ from protocol.ids import IdSource
 
 logger = logging.getLogger(__name__)
 
+Tap = Callable[[Input, Samples, Sequence[Output]], None]
+"""Sees what the machine was told, when (gateway clock), and what it answered. Returns at once, raises nothing."""
+
 RECOGNITIONS_AT_A_TIME = 4
 """Final transcripts that one session asks the shared recogniser for at a time (chosen): a client that commits a hundred
 turns at once waits for its own, in their order, and other sessions' turns come in between."""
@@ -96,8 +112,11 @@ class CascadeBackend:
         session_key: str = "",
         deadlines: Deadlines | None = None,
         playout_delay: Samples = DEFAULT_PLAYOUT_DELAY,
+        taps: Sequence[Tap] = (),
     ) -> None:
+        """`taps` see each input of the machine and all that follows from it, before it is performed."""
         self._engines = engines
+        self._taps = tuple(taps)
         self._now = now
         self._session_key = session_key
         self._deadlines = deadlines or Deadlines()
@@ -203,6 +222,8 @@ class CascadeBackend:
                 create_response=found.create_response,
                 interrupt_response=found.interrupt_response,
                 idle_timeout=found.idle_timeout,
+                semantic=None if found.eagerness is None else Eagerness(found.eagerness),
+                barge_in=BargeIn(found.barge_in),
             )
         )
         self._language = command.language
@@ -219,7 +240,7 @@ class CascadeBackend:
         self._audio.append(command.pcm)
         self._tell(AudioReceived(samples_from_bytes(len(command.pcm))))
         for frame in command.frames:
-            self._tell(SpeechProbability(frame.until, frame.probability))
+            self._tell(SpeechProbability(frame.until, frame.probability, frame.level_dbfs, frame.echo))
         self._audio.forget_before(self._machine.needed_from)
 
     # --- the machine's side ----------------------------------------------------------------------------------------
@@ -228,9 +249,14 @@ class CascadeBackend:
         if self._over:
             return
         now = self._now()
-        for output in self._machine.receive(message, now):
+        outputs = self._machine.receive(message, now)
+        for tap in self._taps:
+            tap(message, now, outputs)
+        for output in outputs:
             if isinstance(output, Action):
                 self._perform(output)
+                continue
+            if isinstance(output, Observation):
                 continue
             self._events.append(output)
             self._event_ready.set()
@@ -246,6 +272,8 @@ class CascadeBackend:
                 self._work.start(item_id, self._transcribe(item_id, self._item_audio.pop(item_id)))
             case TranscribePartial(item_id=item_id, start=start, end=end):
                 self._work.start(item_id, self._look(item_id, self._audio.between(start, end)))
+            case TranscribePause() | JudgeSound() | JudgeWords():
+                raise NotImplementedError
             case Generate(response_id=response_id):
                 self._work.start(_text_of(response_id), self._generate(response_id, self._contexts[response_id]))
             case StopGenerating(response_id=response_id):

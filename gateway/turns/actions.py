@@ -33,6 +33,39 @@ class TranscribePartial:
 
 
 @dataclass(frozen=True, slots=True)
+class TranscribePause:
+    """Recognise [start, end) of an utterance that paused and may be over; answer with PauseTranscript."""
+
+    item_id: str
+    pause: int
+    start: Samples
+    end: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSound:
+    """Ask the judges that listen whether the utterance [start, end) is over; each answers with Judged."""
+
+    item_id: str
+    pause: int
+    start: Samples
+    end: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeWords:
+    """Ask the judges that read whether the utterance `text` is over; each answers with Judged.
+
+    `agent_text`: what the agent said last, "" if nothing: it makes "two" an answer.
+    """
+
+    item_id: str
+    pause: int
+    text: str
+    agent_text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Generate:
     """Let the language model write `response_id` from the context that was provided."""
 
@@ -63,4 +96,15 @@ class StopResponse:
     response_id: str
 
 
-Action = Transcribe | TranscribeItem | TranscribePartial | Generate | StopGenerating | Synthesize | StopResponse
+Action = (
+    Transcribe
+    | TranscribeItem
+    | TranscribePartial
+    | TranscribePause
+    | JudgeSound
+    | JudgeWords
+    | Generate
+    | StopGenerating
+    | Synthesize
+    | StopResponse
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.turns.settings import TurnSettings
+from gateway.turns.settings import SILENT_DBFS, TurnSettings
 from protocol.audio_time import Samples
 from protocol.backend_events import EngineFault, TokenLogprob, TokenUsage
 
@@ -18,10 +18,41 @@ class AudioReceived:
 
 @dataclass(frozen=True, slots=True)
 class SpeechProbability:
-    """The VAD frame that ends at `until` (input clock) is speech with `probability` 0…1."""
+    """The VAD frame that ends at `until` (input clock) is speech with `probability` 0…1.
+
+    `level_dbfs`: its RMS level. `echo`: the share 0…1 of its energy that the agent's own audio explains.
+    """
 
     until: Samples
     probability: float
+    level_dbfs: float = SILENT_DBFS
+    echo: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PauseTranscript:
+    """The words of the utterance `item_id` up to its pause number `pause`; None: the recogniser failed."""
+
+    item_id: str
+    pause: int
+    text: str | None
+    logprobs: tuple[TokenLogprob, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An end-of-turn judge's answer about pause number `pause` of the utterance `item_id`.
+
+    `complete`: how probable it is that the turn is over, 0…1; None: the judge failed or has no opinion. `wait`: the
+    user asked for time. `took`: how long the judge needed (gateway clock), for the record.
+    """
+
+    item_id: str
+    pause: int
+    judge: str
+    complete: float | None
+    wait: bool = False
+    took: Samples = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +229,8 @@ class Tick:
 Input = (
     AudioReceived
     | SpeechProbability
+    | PauseTranscript
+    | Judged
     | InputStalled
     | CommitRequested
     | ClearRequested

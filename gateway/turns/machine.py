@@ -24,7 +24,9 @@ from gateway.turns.inputs import (
     Input,
     InputStalled,
     ItemAudioGiven,
+    Judged,
     PartialTranscript,
+    PauseTranscript,
     ResponseRequested,
     SettingsChanged,
     SpeechProbability,
@@ -205,6 +207,8 @@ class TurnMachine:
                 self._player.correct(item_id, heard, now)
             case SettingsChanged(settings=settings):
                 self._change_settings(settings)
+            case PauseTranscript() | Judged():
+                pass
             case Tick():
                 pass
             case _:

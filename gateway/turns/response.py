@@ -20,6 +20,7 @@ from gateway.turns.inputs import (
     TextDelta,
     ToolCallEnded,
 )
+from gateway.turns.observations import Observation
 from gateway.turns.playout import VirtualPlayer
 from gateway.turns.reasoning_filter import ReasoningFilter
 from gateway.turns.settings import (
@@ -55,7 +56,7 @@ DEFAULT_PACE: Samples = 1_600
 _CUT_REASONS = {"length": EndReason.MAX_OUTPUT_TOKENS, "content_filter": EndReason.CONTENT_FILTER}
 """The finish reasons of chat completions that leave a reply incomplete."""
 
-Output = BackendEvent | Action
+Output = BackendEvent | Action | Observation
 
 ResponseInput = (
     ContextProvided

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from protocol.audio_time import Samples, samples_from_ms, samples_from_s
 from protocol.backend_events import EngineFault
 
 VAD_FRAME: Samples = 768
 """One VAD frame: Silero's 512 samples at 16 kHz."""
+
+SILENT_DBFS = -100.0
+"""The level of digital silence, and of a frame whose level nobody measured."""
 
 MIN_COMMIT: Samples = samples_from_ms(100)
 """Shortest input that can be committed (Realtime GA: `input_audio_buffer.commit`)."""
@@ -56,9 +60,33 @@ PARTIAL_LONGEST: Samples = samples_from_s(12)
 its first words by 700 ms, then two a second, none beyond 12 s (design: engines; a look costs 40–150 ms of one core)."""
 
 
+class Eagerness(StrEnum):
+    """How soon a `semantic_vad` ends a turn (Realtime: `eagerness`; its `auto` is MEDIUM)."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class BargeIn(StrEnum):
+    """What the user's voice over the agent's does.
+
+    JUDGED: it interrupts once it is judged a real interruption; IMMEDIATE: at its onset; OFF: never, and while the
+    agent is audible it is no turn either.
+    """
+
+    JUDGED = "judged"
+    IMMEDIATE = "immediate"
+    OFF = "off"
+
+
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """How the VAD finds turns (Realtime: `turn_detection`). `idle_timeout` None: the agent waits for ever."""
+    """How the VAD finds turns (Realtime: `turn_detection`). `idle_timeout` None: the agent waits for ever.
+
+    `semantic`: end-of-turn judges decide how much silence ends a turn, this eagerly; None: `silence_duration` does,
+    which also holds where no judge answers.
+    """
 
     threshold: float = 0.5
     prefix_padding: Samples = samples_from_ms(300)
@@ -66,6 +94,8 @@ class Detection:
     create_response: bool = True
     interrupt_response: bool = True
     idle_timeout: Samples | None = None
+    semantic: Eagerness | None = None
+    barge_in: BargeIn = BargeIn.IMMEDIATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +115,19 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True)
 class TurnSettings:
-    """All of a session's turn-taking settings. `detection` None: the client ends turns by hand."""
+    """All of a session's turn-taking settings. `detection` None: the client ends turns by hand.
+
+    `judges`: the names of the end-of-turn judges at hand (`models.interfaces`). `speculation`: the language model may
+    start before the turn is over.
+    """
 
     detection: Detection | None = field(default_factory=Detection)
     audio_output: bool = True
     live_transcript: bool = False
     deadlines: Deadlines = field(default_factory=Deadlines)
     playout_delay: Samples = DEFAULT_PLAYOUT_DELAY
+    judges: frozenset[str] = frozenset()
+    speculation: bool = True
 
 
 TRANSCRIPT_TIMEOUT = EngineFault("asr_timeout", "The speech recogniser did not answer in time.")

@@ -1,0 +1,98 @@
+"""What the machine saw and decided, and why: for those who watch a session. Nothing follows from it.
+
+Observations stand in the machine's list at the place where the decision was taken. They carry no audio; words only
+where a decision hangs on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from protocol.audio_time import Samples
+
+
+class PauseVerdict(StrEnum):
+    """What became of a pause."""
+
+    COMMIT = "commit"
+    HOLD = "hold"
+    WAIT = "wait"
+    RESUMED = "resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class PauseJudged:
+    """A decision about pause number `pause` of the utterance `item_id`, after `silence` of it.
+
+    `by`: who decided: a judge's name, `fusion`, `silence`, `limit` (the eagerness limit), `length` (the longest turn).
+    `complete`: the fused probability that the turn is over, None where nobody judged; `threshold`: what it was held
+    against at this silence.
+    """
+
+    item_id: str
+    pause: int
+    verdict: PauseVerdict
+    by: str
+    silence: Samples
+    complete: float | None = None
+    threshold: float | None = None
+
+
+class OverlapVerdict(StrEnum):
+    """What the user's voice over the agent's was judged to be."""
+
+    INTERRUPTION = "interruption"
+    BACKCHANNEL = "backchannel"
+    NOISE = "noise"
+    ECHO = "echo"
+    TOO_EARLY = "too_early"
+    """Within the grace at the start of a reply."""
+    NOT_ALLOWED = "not_allowed"
+    """Barge-in is off."""
+    ANSWER = "answer"
+    """It began over the agent's last words and is the user's turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapJudged:
+    """A decision about the sound that began over the agent's voice at `onset` (input clock), after `held`.
+
+    `reason`: one of a few fixed phrases. `voiced`: how much of it was speech. `level_db`: above (or below) the
+    speaker's own level, None if that is not known yet. `echo`: the mean share that the agent's own audio explains.
+    `words`: what the recogniser has heard so far, None if it has not answered.
+    """
+
+    onset: Samples
+    verdict: OverlapVerdict
+    reason: str
+    held: Samples
+    voiced: Samples
+    level_db: float | None
+    echo: float
+    words: str | None
+
+
+class SpeculationFate(StrEnum):
+    """What became of a reply that was begun before the turn was over."""
+
+    STARTED = "started"
+    ADOPTED = "adopted"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class Speculated:
+    """A speculative reply for the utterance `item_id` was started, adopted by `response_id`, or dropped and why.
+
+    `reason` of a drop: `resumed`, `transcript_changed`, `context_changed`, `cancelled`, `failed`, `superseded`.
+    """
+
+    speculation_id: str
+    item_id: str
+    fate: SpeculationFate
+    response_id: str = ""
+    reason: str = ""
+
+
+Observation = PauseJudged | OverlapJudged | Speculated
