@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from openai.types.realtime import (
@@ -26,7 +26,7 @@ from openai.types.realtime import (
     SessionUpdateEvent,
 )
 
-from protocol import errors, shapes
+from protocol import errors, gateway_extension, shapes
 from protocol.errors import ProtocolError
 from protocol.input_pcm import decoded_base64
 from protocol.shapes import Rules
@@ -193,7 +193,7 @@ def checked_event(raw: dict[str, Any], size: int, reading: Reading = as_ga) -> C
     event_id = raw.get("event_id")
     readable = isinstance(event_id, str) and len(event_id) <= MAX_EVENT_ID
     try:
-        return _parsed(*reading(raw), size)
+        return _read(raw, reading, size)
     except ProtocolError as error:
         error.event_id = event_id if readable else None
         raise
@@ -201,9 +201,16 @@ def checked_event(raw: dict[str, Any], size: int, reading: Reading = as_ga) -> C
 
 def checked_session(session: object, update: str = "session.update", reading: Reading = as_ga) -> dict[str, Any]:
     """Return `session`, in GA's shape, if an `update` could carry it. Raises ProtocolError as for that event."""
-    event = _parsed(*reading({"type": update, "session": session}), size=0)
+    event = _read({"type": update, "session": session}, reading, size=0)
     assert isinstance(event, SessionUpdate)
     return event.session
+
+
+def _read(raw: dict[str, Any], reading: Reading, size: int) -> ClientEvent:
+    """Return the event; our own object in a session stands beside both dialects and is checked by itself."""
+    known, ours = gateway_extension.split(raw)
+    event = _parsed(*reading(known), size)
+    return replace(event, session={**event.session, **ours}) if ours and isinstance(event, SessionUpdate) else event
 
 
 def json_object(frame: str) -> dict[str, Any]:

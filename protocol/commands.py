@@ -155,7 +155,7 @@ class Configure:
     `turn_detection` None: the client ends turns by hand. `audio_output`: responses that the gateway starts are spoken.
     `live_transcript`: the client asked for a transcription model that writes while the user still speaks.
     `language`: ISO-639-1 hint for the recogniser, or None. `transcript_logprobs`: the client reads how probable each
-    token of a transcript was.
+    token of a transcript was. `speculation`: the language model may start before a turn is certainly over.
     """
 
     turn_detection: TurnDetection | None
@@ -163,6 +163,7 @@ class Configure:
     live_transcript: bool = False
     language: str | None = None
     transcript_logprobs: bool = False
+    speculation: bool = True
 
 
 Command = (

@@ -15,6 +15,8 @@ from protocol import errors
 from protocol.audio_format import AudioFormat, merged_format
 from protocol.audio_time import samples_from_ms
 from protocol.commands import Configure, TurnDetection
+from protocol.gateway_extension import KEY as GATEWAY
+from protocol.gateway_extension import GatewayOptions
 from protocol.mcp_servers import shown
 from protocol.truncation import USABLE_TOKENS
 
@@ -38,7 +40,8 @@ speech rarely last a second)."""
 class SessionDefaults:
     """What a session begins with, and what cleared settings return to.
 
-    `context_tokens`: the most that the language model is given as input, as far as the session can tell.
+    `context_tokens`: the most that the language model is given as input, as far as the session can tell. `speculation`:
+    it may start before the user's turn is certainly over.
     """
 
     voice: str = "marin"
@@ -49,6 +52,7 @@ class SessionDefaults:
     prefix_padding_ms: int = _DEFAULT_PREFIX_PADDING_MS
     silence_duration_ms: int = _DEFAULT_SILENCE_MS
     context_tokens: int = USABLE_TOKENS
+    speculation: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class SessionSettings:
     parallel_tool_calls: bool | None
     reasoning: dict[str, Any] | None
     temperature: float | None
+    gateway: GatewayOptions = GatewayOptions()
 
     @classmethod
     def initial(cls, defaults: SessionDefaults, kind: SessionKind = "realtime") -> SessionSettings:
@@ -124,6 +129,8 @@ class SessionSettings:
             changes["tools"] = tuple(update["tools"] or ())
         if "include" in update:
             changes["include"] = tuple(update["include"] or ())
+        if GATEWAY in update:
+            changes["gateway"] = self.gateway.merged(update[GATEWAY])
         if "output_modalities" in update:
             changes["output_modality"] = (update["output_modalities"] or ["audio"])[0]
         audio = update.get("audio") or {}
@@ -198,8 +205,9 @@ class SessionSettings:
 
     def to_wire(self, *, session_id: str, model: str, expires_at_s: int) -> dict[str, Any]:
         """Return the full `session` object of session.created and session.updated."""
+        ours = {GATEWAY: self._gateway_to_wire()} if self.gateway.shown else {}
         if self.kind == "transcription":
-            return self._transcription_to_wire(session_id, expires_at_s)
+            return self._transcription_to_wire(session_id, expires_at_s) | ours
         wire: dict[str, Any] = {
             "type": "realtime",
             "object": "realtime.session",
@@ -227,7 +235,7 @@ class SessionSettings:
             wire["reasoning"] = self.reasoning
         if self.temperature is not None:  # only a beta client can have set it
             wire["temperature"] = self.temperature
-        return wire
+        return wire | ours
 
     def _transcription_to_wire(self, session_id: str, expires_at_s: int) -> dict[str, Any]:
         return {
@@ -247,13 +255,24 @@ class SessionSettings:
             "turn_detection": _copied(self.turn_detection),
         }
 
+    def _gateway_to_wire(self) -> dict[str, Any]:
+        return {"barge_in": self._barge_in(), "speculation": self._speculation()}
+
+    def _barge_in(self) -> str:
+        """Return what holds: as OpenAI at once, but judged where the turns' ends are judged too (design: barge-in)."""
+        own = "judged" if (self.turn_detection or {}).get("type") == "semantic_vad" else "immediate"
+        return self.gateway.barge_in or own
+
+    def _speculation(self) -> bool:
+        return self.defaults.speculation if self.gateway.speculation is None else self.gateway.speculation
+
     def to_configure(self) -> Configure:
         """Return what a backend needs to know.
 
         A semantic_vad goes out as such, with the silence that a backend without end-of-turn judges waits for.
         """
         transcription = self.transcription or {}
-        detection = None if self.turn_detection is None else _for_backend(self.turn_detection)
+        detection = None if self.turn_detection is None else _for_backend(self.turn_detection, self._barge_in())
         if detection is not None and self.kind == "transcription":
             # The flags are part of the type, but there is no model that could answer or be interrupted.
             detection = replace(detection, create_response=False, interrupt_response=False, idle_timeout=None)
@@ -263,6 +282,7 @@ class SessionSettings:
             live_transcript=_is_live(transcription),
             language=transcription.get("language"),
             transcript_logprobs=self.wants_logprobs,
+            speculation=self._speculation(),
         )
 
 
@@ -302,7 +322,7 @@ def _fresh_turn_detection(kind: str, defaults: SessionDefaults) -> dict[str, Any
     }
 
 
-def _for_backend(turn_detection: Mapping[str, Any]) -> TurnDetection:
+def _for_backend(turn_detection: Mapping[str, Any], barge_in: str) -> TurnDetection:
     idle_timeout_ms: int | None = turn_detection.get("idle_timeout_ms")
     eagerness = turn_detection.get("eagerness")
     silence_ms = _SILENCE_OF_EAGERNESS_MS.get(turn_detection.get("eagerness", ""), _DEFAULT_SILENCE_MS)
@@ -315,7 +335,7 @@ def _for_backend(turn_detection: Mapping[str, Any]) -> TurnDetection:
         interrupt_response=turn_detection["interrupt_response"],
         idle_timeout=None if idle_timeout_ms is None else samples_from_ms(idle_timeout_ms),
         eagerness="medium" if eagerness == "auto" else eagerness,
-        barge_in="judged" if turn_detection["type"] == "semantic_vad" else "immediate",
+        barge_in=barge_in,
     )
 
 

@@ -233,6 +233,7 @@ class CascadeBackend:
             detection=detection,
             audio_output=command.audio_output,
             live_transcript=command.live_transcript,
+            speculation=command.speculation,
         )
         self._tell(SettingsChanged(settings))
 

@@ -32,9 +32,9 @@ def error_response(refusal: Refusal) -> JSONResponse:
     return JSONResponse(refusal.body(), refusal.status, headers)
 
 
-def error_frame(code: str, message: str, error_type: str = "invalid_request_error") -> str:
+def error_frame(code: str, message: str, error_type: str = "invalid_request_error", param: str | None = None) -> str:
     """Return an `error` event that no client event caused, as a text frame."""
-    error = {"type": error_type, "code": code, "message": message, "param": None, "event_id": None}
+    error = {"type": error_type, "code": code, "message": message, "param": param, "event_id": None}
     return json.dumps({"type": "error", "event_id": random_id("event"), "error": error})
 
 

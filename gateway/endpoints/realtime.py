@@ -18,6 +18,8 @@ from gateway.endpoints.keys import Admission, Keys
 from gateway.endpoints.not_served import CALLS
 from gateway.endpoints.socket_session import RealtimeSession, SocketSession
 from gateway.service import Service, ServiceState
+from protocol.errors import ProtocolError
+from protocol.gateway_extension import from_query
 from protocol.session_settings import SessionKind
 from protocol.wire import Dialect
 
@@ -40,8 +42,8 @@ class SessionRequest:
     """What a client asked for in its handshake. `model` is its own word for it, `backend` ours.
 
     In a transcription session `model` means the recogniser (LiveKit's STT plugin sends both parameters). `session`: the
-    settings of its ephemeral key (GA shape, checked), None without. `expires_at_s`: the session's latest end, in
-    seconds since the epoch.
+    settings of its ephemeral key, and ours of the URL (GA shape, checked), None without. `expires_at_s`: the session's
+    latest end, in seconds since the epoch.
     """
 
     backend: str
@@ -110,7 +112,13 @@ class RealtimeEndpoint:
         return None
 
     async def _serve_accepted(self, websocket: WebSocket, admission: Admission) -> None:
-        configured = admission.session or {}
+        try:
+            ours = from_query(websocket.query_params)
+        except ProtocolError as error:
+            await websocket.send_text(error_frame(error.code, error.message, error.type, error.param))
+            await websocket.close(4000, f"{error.type}.{error.code}")
+            return
+        configured = {**(admission.session or {}), **ours}
         model = _model(websocket.query_params, configured)
         kind: SessionKind = configured.get("type") or session_kind(websocket.query_params.get("intent"))
         try:
@@ -128,7 +136,7 @@ class RealtimeEndpoint:
             _dialect(websocket),
             dict(websocket.query_params),
             kind,
-            admission.session,
+            configured or None,
             expires_at_s,
         )
         limit_min = max(1, round(self._session_limit_s / 60))

@@ -132,6 +132,7 @@ _TOOLS = Field("tools", "tools", to_beta=_functions)
 _TOOL_CHOICE = Field("tool_choice", "tool_choice", _tool_choice_to_ga, _tool_choice_to_beta)
 _TEMPERATURE = Field("temperature", "temperature")
 _REQUESTED_TOKENS = Field("max_response_output_tokens", "max_output_tokens")
+_OURS = Field("gateway", "gateway")
 _INPUT: Table = (
     Field("input_audio_format", "audio.input.format", _format_to_ga, _format_to_beta, word=True),
     Field("input_audio_transcription", "audio.input.transcription", to_beta=_without("languages", "keywords", "delay")),
@@ -153,6 +154,7 @@ SESSION: Table = (
     _REQUESTED_TOKENS,
     Field("speed", "audio.output.speed"),
     Field("tracing", "tracing"),
+    _OURS,
 )
 """A session. GA's `prompt`, `truncation`, `parallel_tool_calls` and `reasoning` have no beta name."""
 
@@ -164,6 +166,7 @@ TRANSCRIPTION_SESSION: Table = (
         _turn_detection_to_ga,
         _without("idle_timeout_ms", "create_response", "interrupt_response"),
     ),
+    _OURS,
 )
 """A transcription session. It makes no responses, so its turn detection shows no word of them."""
 

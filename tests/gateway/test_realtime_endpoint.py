@@ -321,3 +321,18 @@ async def upgraded(port: int) -> socket.socket:
 def text_frame(text: str) -> bytes:
     """Return a masked client frame (mask 0) of at most 125 characters."""
     return bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text.encode()
+
+
+async def test_our_own_settings_in_the_url_are_shown_at_once_and_to_nobody_else(serve: Serve) -> None:
+    async with serve(whole=True, profile="scripted") as gateway:
+        async with connect(gateway.url("?model=cascade&gateway.barge_in=off")) as client:
+            assert (await event(client))["session"]["gateway"] == {"barge_in": "off", "speculation": True}
+        async with connect(gateway.url()) as client:
+            assert "gateway" not in (await event(client))["session"]
+
+
+async def test_a_wrong_one_of_our_own_settings_in_the_url_is_named(serve: Serve) -> None:
+    async with serve() as gateway, connect(gateway.url("?gateway.barge_in=loud")) as client:
+        error = (await event(client))["error"]
+        assert (error["param"], error["code"]) == ("session.gateway.barge_in", "invalid_value")
+        assert await closed(client) == (4000, "invalid_request_error.invalid_value")
