@@ -72,6 +72,10 @@ class InputClock:
         """Return the gateway time at which the sound at input `position` happened, as near as can be known."""
         return position + self._offset
 
+    def position_at(self, at: Samples) -> Samples:
+        """Return the input position of the sound that happened at the gateway time `at`, as near as can be known."""
+        return at - self._offset
+
     def silent_for(self, now: Samples) -> Samples:
         """Return how long audio has been due; 0 before the first."""
         return 0 if self.due_at is None else max(0, now - self.due_at)

@@ -41,6 +41,7 @@ from gateway.turns.inputs import (
 )
 from gateway.turns.live_transcript import LiveTranscript
 from gateway.turns.out_of_band import OutOfBandResponses
+from gateway.turns.overlap_watch import OverlapWatch
 from gateway.turns.playout import VirtualPlayer
 from gateway.turns.response import Output, Phase, Response
 from gateway.turns.settings import MIN_COMMIT, QUEUED_TURNS, TRANSCRIPT_TIMEOUT, Detection, TurnSettings
@@ -93,6 +94,7 @@ class TurnMachine:
         self._new_id = new_id
         self._user = UserTurn()
         self._player = VirtualPlayer(settings.playout_delay)
+        self._overlaps = OverlapWatch(self._user, self._player)
         self._response: Response | None = None
         self._response_started_at: Samples = 0
         self._recognitions: dict[str, _Recognition] = {}
@@ -120,6 +122,11 @@ class TurnMachine:
         return response_id == self.active_response or response_id in self._out_of_band
 
     @property
+    def holds_overlap(self) -> bool:
+        """Whether the user's voice over the agent's is held until it is judged: nobody was told of it."""
+        return self._overlaps.holds
+
+    @property
     def received(self) -> Samples:
         """Input samples so far: the input clock."""
         return self._user.clock.received
@@ -138,7 +145,10 @@ class TurnMachine:
         """Return when the machine wants to be called even if nothing happens (gateway clock), or None."""
         due = [recognition.deadline for recognition in self._recognitions.values()] if self._recognitions else []
         detection = self.settings.detection
-        if detection is not None and (stall := self._user.stall_deadline(detection)) is not None:
+        if self._overlaps.holds:
+            if (at := self._overlaps.deadline(now)) is not None:
+                due.append(at)
+        elif detection is not None and (stall := self._user.stall_deadline(detection)) is not None:
             due.append(stall)
         if self._response is not None and (at := self._response.deadline(now)) is not None:
             due.append(at)
@@ -183,7 +193,7 @@ class TurnMachine:
                 else:
                     self._out_of_band.receive(message, now, out)
             case PartialTranscript(item_id=item_id, text=text):
-                self._partial(item_id, text, out)
+                self._partial(item_id, text, now, out)
             case Transcript():
                 self._transcribed(message, now, out)
             case TranscriptFailed(item_id=item_id, fault=fault):
@@ -193,6 +203,7 @@ class TurnMachine:
             case CommitRequested(client_event_id=client_event_id):
                 self._commit_by_hand(client_event_id, now, out)
             case ClearRequested():
+                self._overlaps.drop()
                 self._user.drop()
                 self._live.end()
                 out.append(InputCleared())
@@ -218,7 +229,10 @@ class TurnMachine:
 
     def _change_settings(self, settings: TurnSettings) -> None:
         before, after = self.settings.detection, settings.detection
-        if before is not None and after is None:
+        if before is not None and after is None and self._overlaps.holds:
+            self._overlaps.drop()
+            self._user.forget_speech()
+        elif before is not None and after is None:
             self._user.leave_to_hand()
         elif before is None and after is not None:
             self._user.forget_speech()
@@ -236,6 +250,7 @@ class TurnMachine:
             self._follow_response(now, out)
         self._out_of_band.settle(now, out)
         self._settle_playout(now)
+        self._decide_overlap(now, out)
         if (deadline := self._idle_deadline()) is not None and now >= deadline:
             self._prompt_the_user(now, out)
 
@@ -256,13 +271,18 @@ class TurnMachine:
 
     def _hear(self, frame: SpeechProbability, now: Samples, out: list[Output]) -> None:
         detection = self.settings.detection
-        change = self._user.hear(frame.until, frame.probability, detection)
+        probability = frame.probability if detection is None else self._overlaps.hear(frame, detection, out)
+        change = self._user.hear(frame.until, probability, detection)
         if detection is None:
             self._hear_by_hand(frame.until, out)
             return
         if change is Heard.ONSET:
             self._speech_started(detection, now, out)
-        elif (end := self._user.silence_end(frame.until, detection)) is not None:
+        if self._overlaps.holds and not self._decide_overlap(now, out):
+            if (look := self._overlaps.look()) is not None:
+                out.append(look)
+            return
+        if change is not Heard.ONSET and (end := self._user.silence_end(frame.until, detection)) is not None:
             self._speech_stopped(end, detection, now, out)
             return
         self._look(frame.until, out)
@@ -284,6 +304,23 @@ class TurnMachine:
 
     def _speech_started(self, detection: Detection, now: Samples, out: list[Output]) -> None:
         self._user.begin(self._new_id("item"), detection)
+        if not self._overlaps.begins(detection, now, out, speaks_on=self._speaks_on):
+            self._announce_speech(detection, now, out)
+
+    def _decide_overlap(self, now: Samples, out: list[Output]) -> bool:
+        """Judge the voice over the agent's that is held, if any; return whether it has become the user's turn."""
+        detection = self.settings.detection
+        if detection is None or not self._overlaps.decide(now, out, speaks_on=self._speaks_on):
+            return False
+        self._announce_speech(detection, now, out)
+        return True
+
+    @property
+    def _speaks_on(self) -> bool:
+        """Whether a reply has begun to be spoken and more of it may come."""
+        return self._response is not None and self._response.audio_sent
+
+    def _announce_speech(self, detection: Detection, now: Samples, out: list[Output]) -> None:
         out.append(SpeechStarted(self._user.item_id, self._user.start))
         self._idle_since = None
         if self.settings.live_transcript:
@@ -324,6 +361,8 @@ class TurnMachine:
 
     def _stalled(self, duration: Samples, now: Samples, out: list[Output]) -> None:
         detection = self.settings.detection
+        if self._overlaps.holds:
+            return  # nobody was told that they speak; the watch knows what silence is
         if detection is not None and (end := self._user.stall_end(duration, detection)) is not None:
             self._speech_stopped(end, detection, now, out)
 
@@ -336,6 +375,7 @@ class TurnMachine:
             return
         spoken_until = user.clock.received if user.item_id or user.holds_speech() else None
         item_id = user.item_id or self._new_id("item")
+        self._overlaps.drop()
         self._commit(item_id, start, user.clock.received, now, out, spoken_until=spoken_until)
 
     def _commit(
@@ -361,7 +401,10 @@ class TurnMachine:
 
     # --- the user's words ------------------------------------------------------------------------------------------
 
-    def _partial(self, item_id: str, text: str | None, out: list[Output]) -> None:
+    def _partial(self, item_id: str, text: str | None, now: Samples, out: list[Output]) -> None:
+        if self._overlaps.saw(item_id, text):
+            self._decide_overlap(now, out)
+            return
         if delta := self._live.saw(item_id, text):
             out.append(InputTranscriptDelta(item_id, delta))
 
@@ -478,6 +521,8 @@ class TurnMachine:
         assert response is not None
         if response.has_output:
             self._turns_answered = max(self._turns_answered, response.turns_covered)
+        if response.audio_sent:
+            self._overlaps.reply = response
         if response.audio_sent and self._player.audible(now) and self.agent is Agent.THINKING:
             self._move_agent(AgentTrigger.FIRST_AUDIO, now)
         if response.phase is not Phase.ENDED:

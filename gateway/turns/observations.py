@@ -60,7 +60,8 @@ class OverlapJudged:
 
     `reason`: one of a few fixed phrases. `voiced`: how much of it was speech. `level_db`: above (or below) the
     speaker's own level, None if that is not known yet. `echo`: the mean share that the agent's own audio explains.
-    `words`: what the recogniser has heard so far, None if it has not answered.
+    `words`: what the recogniser has heard so far, None if it has not answered. `item_id`: the item that it becomes if
+    it becomes a turn, "" where it cannot.
     """
 
     onset: Samples
@@ -71,6 +72,7 @@ class OverlapJudged:
     level_db: float | None
     echo: float
     words: str | None
+    item_id: str = ""
 
 
 class SpeculationFate(StrEnum):

@@ -53,6 +53,9 @@ class VirtualPlayer:
         self._sent: dict[str, Samples] = {}
         self._flushed: dict[str, Samples] = {}
         self._truncated: set[str] = set()
+        self._starts: dict[str, Samples] = {}
+        self.ended_at: Samples | None = None
+        """When audio was last over (gateway clock), played to its end or cut; None before that."""
 
     @property
     def ends_at(self) -> Samples | None:
@@ -66,6 +69,7 @@ class VirtualPlayer:
             return
         last = self._queue[-1] if self._queue else None
         start = now + self.delay
+        self._starts.setdefault(item_id, max(start, last.end) if last is not None else start)
         if last is not None and last.end >= start:
             if last.item_id == item_id:
                 last.samples += samples
@@ -77,6 +81,17 @@ class VirtualPlayer:
         """Return whether audio plays or waits to play at `now`."""
         return bool(self._queue) and now < self._queue[-1].end
 
+    def played_lately(self, at: Samples, within: Samples) -> bool:
+        """Return whether something played at `at`, or ended less than `within` before it."""
+        if any(s.start <= at < s.end + within for s in self._queue):
+            return True
+        return self.ended_at is not None and at < self.ended_at + within
+
+    def playing_since(self, at: Samples) -> Samples | None:
+        """Return when the item that plays at `at`, or will play next, began; None if nothing does."""
+        playing = next((s.item_id for s in self._queue if at < s.end), None)
+        return None if playing is None else self._starts[playing]
+
     def heard(self, item_id: str, now: Samples) -> Samples:
         """Return how much of `item_id` has been played by `now`."""
         playing = sum(min(max(0, now - s.start), s.samples) for s in self._queue if s.item_id == item_id)
@@ -86,11 +101,13 @@ class VirtualPlayer:
         """Forget the details of what has been played to its end by `now`."""
         while self._queue and self._queue[0].end <= now:
             done = self._queue.pop(0)
+            self.ended_at = done.end
             self._played[done.item_id] = self._played.get(done.item_id, 0) + done.samples
         while len(self._sent) > KEPT_ITEMS and (oldest := next(iter(self._sent))) not in {
             s.item_id for s in self._queue
         }:
             del self._sent[oldest]
+            del self._starts[oldest]
             self._played.pop(oldest, None)
             self._flushed.pop(oldest, None)
             self._truncated.discard(oldest)
@@ -99,6 +116,8 @@ class VirtualPlayer:
         """Empty the queue, as a client does on `speech_started`; return what was heard of each item that it cut."""
         self.settle(now)
         items = dict.fromkeys(s.item_id for s in self._queue)
+        if items:
+            self.ended_at = now
         cut = [Heard(item_id, self.heard(item_id, now), self._sent[item_id]) for item_id in items]
         self._queue.clear()
         for entry in cut:
@@ -129,3 +148,5 @@ class VirtualPlayer:
                     stretch.start = max(stretch.sent_at + self.delay, end)
                 end = stretch.end
             self._queue = rest
+            if not rest:
+                self.ended_at = now

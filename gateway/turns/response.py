@@ -53,6 +53,11 @@ from protocol.backend_events import (
 DEFAULT_PACE: Samples = 1_600
 """Samples a character of speech takes before any was measured: 15 characters a second (chosen, English)."""
 
+SAID_BEFORE = 60
+SAID_AFTER = 30
+"""Characters around the player's position that its echo may hold: what a look covers, and the error of the estimate
+(chosen: four and two seconds of speech)."""
+
 _CUT_REASONS = {"length": EndReason.MAX_OUTPUT_TOKENS, "content_filter": EndReason.CONTENT_FILTER}
 """The finish reasons of chat completions that leave a reply incomplete."""
 
@@ -141,6 +146,15 @@ class Response:
     def has_output(self) -> bool:
         """Whether the client got anything of it: audio, or, if it doesn't speak, text; or a function call."""
         return self.audio_sent or bool(self._calls) or (not self.audio and self._message is not None)
+
+    def said_near(self, now: Samples) -> str:
+        """Return the text that the player plays at about `now`, some words before and after included."""
+        message = self._message
+        if message is None:
+            return ""
+        pace = message.marked_audio // message.marked_text if message.marked_audio else DEFAULT_PACE
+        at = self.player.heard(message.item_id, now) // pace
+        return message.text[max(0, at - SAID_BEFORE) : at + SAID_AFTER]
 
     # --- what moves it on ------------------------------------------------------------------------------------------
 

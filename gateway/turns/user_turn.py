@@ -76,6 +76,11 @@ class UserTurn:
         self.item_id = item_id
         self.start = max(until - VAD_FRAME - Detection().prefix_padding, self.buffer_start)
 
+    def keep_from(self, position: Samples) -> None:
+        """Begin the open turn no earlier than at `position`; what came before leaves the buffer."""
+        self.start = max(self.start, position)
+        self.buffer_start = max(self.buffer_start, self.start)
+
     def silence_end(self, until: Samples, detection: Detection) -> Samples | None:
         """Return where the turn ends if the silence up to `until` ends it, or if it has become too long; else None."""
         if self.state is User.SILENT:
@@ -119,6 +124,11 @@ class UserTurn:
         item_id = self.item_id
         self._close(UserTrigger.DROP)
         self.item_id = item_id
+
+    def forget_overlap(self) -> None:
+        """Forget running speech that is no turn, and its input with it: it enters no item."""
+        self.buffer_start = max(self.buffer_start, self.voiced_until)
+        self._close(UserTrigger.DROP)
 
     def forget_speech(self) -> None:
         """Forget running speech but keep the buffer: from now on the VAD tells where turns begin."""

@@ -41,7 +41,7 @@ from gateway.turns.inputs import (
 )
 from gateway.turns.machine import TurnMachine
 from gateway.turns.response import Output
-from gateway.turns.settings import STALL_AFTER, VAD_FRAME, Detection, TurnSettings
+from gateway.turns.settings import SILENT_DBFS, STALL_AFTER, VAD_FRAME, Detection, TurnSettings
 from gateway.turns.states import Agent, User
 from protocol.audio_time import Samples, bytes_from_samples, samples_from_ms
 from protocol.backend_events import (
@@ -120,8 +120,9 @@ class Conversation:
     """One session of the machine. Time is in samples inside, in milliseconds where a test writes it.
 
     `asr` and `llm` are one answer for all turns, or a list that is used up turn by turn; a reply in several pieces is a
-    list in that list. `looks` are the interim transcripts. `server_tools` are run by the gateway and take `tool_ms`
-    (None: for ever). Results of a stopped response still arrive, the worst case.
+    list in that list. `looks` are the interim transcripts, which take `look_ms` (`asr_ms` where it isn't given).
+    `level_dbfs` and `echo` are what the frames captured from now on have. `server_tools` are run by the gateway and
+    take `tool_ms` (None: for ever). Results of a stopped response still arrive, the worst case.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class Conversation:
         asr: Words | list[Words] = "hello there",
         llm: Reply | list[Reply] = "I hear you.",
         looks: Iterable[str | None] = (),
+        look_ms: int | None = None,
         tts: EngineFault | Hang | None = None,
         tts_fails_at_chunk: int = 0,
         word_ms: int = 300,
@@ -149,6 +151,9 @@ class Conversation:
         self.now: Samples = 0
         self.timeline: list[Timed] = []
         self.promises = Promises()
+        self.promises.finds_turns = self.machine.settings.detection is not None
+        self.level_dbfs = SILENT_DBFS
+        self.echo = 0.0
         self.asr = asr
         self.llm = llm
         self.looks = deque(looks)
@@ -156,6 +161,7 @@ class Conversation:
         self.tts_fails_at_chunk = tts_fails_at_chunk
         self.word_ms = word_ms
         self.asr_ms = asr_ms
+        self.look_ms = asr_ms if look_ms is None else look_ms
         self.first_token_ms = first_token_ms
         self.token_ms = token_ms
         self.first_audio_ms = first_audio_ms
@@ -171,7 +177,7 @@ class Conversation:
         self._order = 0
         self._timer: Samples | None = None
         self._frame_end: Samples = 0
-        self._segments: deque[tuple[Samples, float]] = deque()
+        self._segments: deque[tuple[Samples, float, float, float]] = deque()
         self._captured: Samples = 0
 
     # --- the clock -------------------------------------------------------------------------------------------------
@@ -270,7 +276,7 @@ class Conversation:
         probability = (SPEECH if speech else SILENCE) if isinstance(speech, bool) else speech
         self._captured += samples
         end = (self._segments[-1][0] if self._segments else self.machine.received) + samples
-        self._segments.append((end, probability))
+        self._segments.append((end, probability, self.level_dbfs, self.echo))
 
     def append(self, samples: Samples | None = None) -> None:
         """Send recorded audio now, all of it or `samples`, with the VAD frames that it completes."""
@@ -284,7 +290,7 @@ class Conversation:
             middle = until - VAD_FRAME // 2
             while len(segments) > 1 and segments[0][0] <= middle:
                 segments.popleft()
-            self.feed(SpeechProbability(until, segments[0][1]))
+            self.feed(SpeechProbability(until, *segments[0][1:]))
         if self._due:
             self.run_until(self.now)
 
@@ -359,7 +365,8 @@ class Conversation:
         elif isinstance(output, Transcribe | TranscribeItem):
             self._recognise(output.item_id)
         elif isinstance(output, TranscribePartial):
-            self.later(self.asr_ms, PartialTranscript(output.item_id, self.looks.popleft() if self.looks else None))
+            text = self.looks.popleft() if self.looks else None
+            self.later(self.look_ms, PartialTranscript(output.item_id, text))
         elif isinstance(output, Generate):
             self._write(output.response_id)
         elif isinstance(output, Synthesize):

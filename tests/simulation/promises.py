@@ -52,6 +52,7 @@ class Promises:
         self.stopped: SpeechStopped | None = None
         self.timed_out: InputTimedOut | None = None
         self.unannounced = ""
+        self.finds_turns = True
         self.given: set[str] = set()
         self.commits: dict[str, InputCommitted] = {}
         self.transcribed: set[str] = set()
@@ -70,10 +71,12 @@ class Promises:
         if self.speaking is not None:
             self.unannounced = self.speaking.item_id
         self.speaking = None
+        self.finds_turns = False
 
     def vad_switched_on(self) -> None:
         """The client gives turn detection back: what the VAD did not hear begin is forgotten."""
         self.unannounced = ""
+        self.finds_turns = True
 
     def item_audio(self, item_id: str) -> None:
         """The client gave the audio of an item."""
@@ -199,7 +202,7 @@ class Promises:
             case TranscribePartial(item_id=item_id, start=start, end=end):
                 if self.speaking is not None:
                     assert (item_id, start) == (self.speaking.item_id, self.speaking.start), "a look at something else"
-                else:
+                elif not self.finds_turns:  # else it is one at an overlap of which nobody was told
                     assert self.unannounced in ("", item_id), "a look at something else"
                     self.unannounced = item_id
                 assert self.committed_until <= start < end, "a look at nothing"

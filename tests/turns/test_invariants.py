@@ -33,7 +33,7 @@ from gateway.turns.inputs import (
     TranscriptFailed,
 )
 from gateway.turns.response import Output
-from gateway.turns.settings import Deadlines, Detection, TurnSettings
+from gateway.turns.settings import BargeIn, Deadlines, Detection, TurnSettings
 from gateway.turns.states import Agent, User
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import ContextRequested, EngineFault, FunctionCallStarted, OutputAudio
@@ -41,6 +41,7 @@ from tests.simulation.conversation import Conversation
 
 FAULT = EngineFault("broken", "It broke.")
 TEXTS = ["Yes. ", "Well, this is a whole sentence. ", "and on ", "<think>", "</think>", "\N{THUMBS UP SIGN}", "", " "]
+LOOKS = ["hello you", "hello you there", None, "", "mm-hm", "stop", "whole sentence and"]
 QUICK = Deadlines(transcript=40_000, first_token=30_000, next_token=20_000, speech=25_000, tools=15_000)
 SETTINGS = [
     TurnSettings(deadlines=QUICK, live_transcript=True),
@@ -50,6 +51,9 @@ SETTINGS = [
     TurnSettings(Detection(prefix_padding=480_000, silence_duration=48_000), live_transcript=True),
     TurnSettings(None, live_transcript=True, deadlines=QUICK),
     TurnSettings(Detection(idle_timeout=120_000), deadlines=QUICK),
+    TurnSettings(Detection(barge_in=BargeIn.JUDGED, idle_timeout=120_000), live_transcript=True, deadlines=QUICK),
+    TurnSettings(Detection(barge_in=BargeIn.JUDGED, prefix_padding=0), deadlines=QUICK),
+    TurnSettings(Detection(barge_in=BargeIn.OFF), deadlines=QUICK),
 ]
 
 
@@ -76,7 +80,7 @@ class Chaos(Conversation):
                 self.possible += [Transcript(item, text) for text in ("hello you there", "")]
                 self.possible += [TranscriptFailed(item, FAULT)]
             case TranscribePartial(item_id=item):
-                self.possible += [PartialTranscript(item, text) for text in ("hello you", "hello you there", None)]
+                self.possible += [PartialTranscript(item, text) for text in LOOKS]
             case Generate(response_id=of):
                 self.possible += [TextDelta(of, text) for text in TEXTS]
                 self.possible += [FunctionCallDelta(of, n, None, f"call_{n}", "{}") for n in range(2)]
@@ -95,7 +99,10 @@ class Chaos(Conversation):
         if machine.active_response is not None:
             assert machine.agent is not Agent.IDLE
         if machine.user is not User.SILENT:
-            assert self.promises.speaking is not None
+            assert self.promises.speaking is not None or machine.holds_overlap
+        if machine.holds_overlap:
+            assert machine.user is not User.SILENT
+            assert self.promises.speaking is None, "what was told is not held"
         assert 0 <= machine.needed_from <= machine.received
 
     def deliver(self, choice: int) -> None:
@@ -122,6 +129,7 @@ def perform(chaos: Chaos, step: tuple[str, int, int]) -> None:
     items = [*{audio.item_id: None for audio in chaos.all(OutputAudio)}][-3:] + ["item_1", "item_unknown"]
     match kind:
         case "audio":
+            chaos.echo = (0.0, 0.0, 0.0, 0.7)[a % 4]
             chaos.audio(20 * (1 + a % 60), (0.0, 0.1, 0.3, 0.45, 0.9, 0.9, 0.9)[b % 7], append_ms=(20, 20, 70)[b % 3])
         case "burst":
             chaos.burst((100 * (a % 50), False), (100 * (b % 40), True), (100 * (a % 13), False))
