@@ -145,10 +145,9 @@ class TurnMachine:
         """Return when the machine wants to be called even if nothing happens (gateway clock), or None."""
         due = [recognition.deadline for recognition in self._recognitions.values()] if self._recognitions else []
         detection = self.settings.detection
-        if self._overlaps.holds:
-            if (at := self._overlaps.deadline(now)) is not None:
-                due.append(at)
-        elif detection is not None and (stall := self._user.stall_deadline(detection)) is not None:
+        due += self._overlaps.deadlines(now)
+        held = self._overlaps.holds
+        if detection is not None and not held and (stall := self._user.stall_deadline(detection)) is not None:
             due.append(stall)
         if self._response is not None and (at := self._response.deadline(now)) is not None:
             due.append(at)

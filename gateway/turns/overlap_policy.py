@@ -166,9 +166,9 @@ def _find(evidence: Evidence) -> Judgement | None:
     if not evidence.agent_audible and (evidence.at_end or evidence.speaking):
         return _ANSWER if evidence.voiced >= WORDS_VOICED else _DOUBTFUL
     if not words.content and not words.stop:
-        return _NOD
+        return _NOD if evidence.voiced >= STOP_VOICED else _DOUBTFUL
     if not _believed(evidence, words.content):
-        return _DOUBTFUL
+        return _by_duration(evidence, SUSTAINED, else_=_DOUBTFUL)
     if evidence.at_end and evidence.agent_audible and not evidence.due:
         return None  # the agent's last words may be heard to their end
     return _WORDS
@@ -190,9 +190,13 @@ def _without_words(evidence: Evidence) -> Judgement | None:
         return _NO_WORDS
     if not evidence.agent_audible and (evidence.speaking or (evidence.at_end and evidence.due)):
         return _ANSWER
+    return _by_duration(evidence, SUSTAINED_UNHEARD if evidence.words is None else SUSTAINED, else_=_SHORT)
+
+
+def _by_duration(evidence: Evidence, needed: Samples, *, else_: Judgement) -> Judgement | None:
+    """Return what the voice alone says, which it can't before it is due."""
     if not evidence.due:
         return None
-    needed = SUSTAINED_UNHEARD if evidence.words is None else SUSTAINED
     if evidence.voiced < needed or evidence.probability < WORDS_PROBABILITY:
-        return _SHORT
+        return else_
     return _GRACE if evidence.in_grace else _VOICE

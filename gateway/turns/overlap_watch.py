@@ -64,14 +64,15 @@ class OverlapWatch:
         """Whether there is an overlap of which nobody was told."""
         return self._overlap is not None
 
-    def deadline(self, now: Samples) -> Samples | None:
-        """Return when a held overlap is to be looked at even if no audio comes (gateway clock), or None."""
+    def deadlines(self, now: Samples) -> list[Samples]:
+        """Return when a held overlap is to be looked at even if no audio comes (gateway clock)."""
         overlap, due_at = self._overlap, self._user.clock.due_at
-        if overlap is None or due_at is None:
-            return None
+        if overlap is None:
+            return []
+        assert due_at is not None  # there is voice, so there was audio
         silent = self._user.clock.received - self._user.voiced_until
         due = [due_at + max(STALL_AFTER, patience - silent) for patience in (OVER_AFTER, OVER_AFTER + LINGER)]
-        return min((at for at in (overlap.held_until, *due) if at > now), default=None)
+        return [at for at in (overlap.held_until, *due) if at > now]
 
     # --- frames ----------------------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ BACKCHANNELS = {
 
 HESITATIONS = {
     "en": "um, uhm, umm, uh, er, erm, eh, so, well, like, and, the, an, of, uh oh",
-    "de": "äh, ähm, öh, hm, also, und, der, die, das, na",
+    "de": "äh, ähm, öh, hm, und, der, die, das, na",
     "es": "este, pues, el, la, los, em",
     "fr": "euh, heu, ben, bah, alors, et, le, la, les, hein",
     "it": "ehm, allora, il, lo, gli, beh, mah",
@@ -121,10 +121,13 @@ def _weight(token: str) -> float:
 
 
 def repeats(text: str, agent_text: str) -> bool:
-    """Return whether at least two words of `text`, all but a cut first and last one, stand in a row in `agent_text`."""
+    """Return whether the words of `text`, two or more, stand in a row in `agent_text`.
+
+    Of three and more in a row the ones before and behind may differ: a look cuts words at its edges.
+    """
     words, said = tokens_in(text), tokens_in(agent_text)
-    inner = [words, words[1:], words[:-1], words[1:-1]]
-    return any(len(some) >= 2 and _in_a_row(some, said) for some in inner)
+    inner = [some for some in (words[1:], words[:-1], words[1:-1]) if len(some) >= 3]
+    return (len(words) >= 2 and _in_a_row(words, said)) or any(_in_a_row(some, said) for some in inner)
 
 
 def _in_a_row(words: Sequence[str], said: Sequence[str]) -> bool:

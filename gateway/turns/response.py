@@ -148,10 +148,12 @@ class Response:
         return self.audio_sent or bool(self._calls) or (not self.audio and self._message is not None)
 
     def said_near(self, now: Samples) -> str:
-        """Return the text that the player plays at about `now`, some words before and after included."""
+        """Return the text that the player plays at about `now`, some words before and after included.
+
+        Audio of it has been sent.
+        """
         message = self._message
-        if message is None:
-            return ""
+        assert message is not None
         pace = message.marked_audio // message.marked_text if message.marked_audio else DEFAULT_PACE
         at = self.player.heard(message.item_id, now) // pace
         return message.text[max(0, at - SAID_BEFORE) : at + SAID_AFTER]

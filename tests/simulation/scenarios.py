@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from gateway.turns.settings import BargeIn
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import EngineFault, PlayoutCut
 from tests.simulation.conversation import HANG, Call, Conversation, by_hand, server_vad
@@ -139,6 +140,23 @@ def no_interruptions() -> Conversation:
     return conversation
 
 
+def judged_barge_in() -> Conversation:
+    looks = ["You know?", "", "Mm-hm.", "Mm-hm.", "Stop."]
+    settings = server_vad(barge_in=BargeIn.JUDGED)
+    conversation = Conversation(settings, asr=["Tell me a story.", "Stop."], llm=[STORY, "All right."], look_ms=60)
+    conversation.speak(800)
+    conversation.silence(2_500)
+    conversation.looks.extend(looks)
+    conversation.speak(160)
+    conversation.silence(500)
+    conversation.speak(350)
+    conversation.silence(600)
+    conversation.speak(350)
+    conversation.silence(900)
+    conversation.run_dry()
+    return conversation
+
+
 def settings_in_mid_speech() -> Conversation:
     conversation = Conversation()
     conversation.speak(600)
@@ -183,6 +201,7 @@ SCENARIOS: dict[str, Callable[[], Conversation]] = {
         cough,
         live_transcript,
         no_interruptions,
+        judged_barge_in,
         settings_in_mid_speech,
         slow_voice,
     )
