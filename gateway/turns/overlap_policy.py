@@ -30,7 +30,7 @@ WINDOW: Samples = samples_from_s(1)
 """Voice further back than this no longer speaks for or against what goes on now (chosen)."""
 
 KEPT: Samples = samples_from_s(3)
-"""A refused overlap that goes on keeps this much of its audio, and a look covers no more (as LiveKit's classifier)."""
+"""A refused overlap that goes on keeps this much of its audio, and a look covers no more (chosen)."""
 
 OVER_AFTER: Samples = samples_from_ms(300)
 """Silence after which an overlap is over: the default prefix padding of what follows reaches back to its end."""
@@ -50,8 +50,8 @@ ONE_WORD_LOOK: Samples = samples_from_ms(320)
 
 SUSTAINED: Samples = samples_from_ms(448)
 SUSTAINED_UNHEARD: Samples = samples_from_ms(400)
-"""Voice that is an interruption without words: half a second (LiveKit's `min_interruption_duration`), less the one or
-two frames that dip; a little less where no recogniser has said anything, since cutting in is the safer error then."""
+"""Voice that is an interruption without words: half a second, as is usual, less the one or two frames that dip; a
+little less where no recogniser has said anything, since cutting in is the safer error then."""
 
 SIDE_TALK_DB = -15.0
 """So far below the speaker's own level somebody else speaks, or a loudspeaker (chosen: twice the distance is −6 dB)."""

@@ -1,9 +1,9 @@
 """What words over the agent's voice mean: a wish to stop it, a nod, a hesitation, or something to say.
 
 Lists by language, all read at once: a gateway does not know which language the next word will be in, and the few words
-that two languages share mean the same or stop the agent in both. Chosen by hand; the English nods are those of
-Switchboard's backchannels that fill a whole utterance. A phrase of several words counts as one. Of two phrases that
-begin at the same word the longer one is meant: "no problem" is a nod, "no" is not.
+that two languages share mean the same or stop the agent in both. Chosen by hand, untested beyond English. A phrase of
+several words counts as one. Of two phrases that begin at the same word the longer one is meant: "no problem" is a nod,
+"no" is not.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ _UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u9fff])")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a transcript holds. `content`: its words that are neither stop words, nods nor hesitations."""
+    """What a transcript holds. `content`: its different words that are neither stop words, nods nor hesitations.
+
+    A word said twice counts once: a misheard nod is often a double one ("yet yet").
+    """
 
     stop: bool
     content: int
@@ -98,15 +101,15 @@ _LONGEST = max(map(len, _STOP | _NO_CONTENT))
 def read_words(text: str) -> Reading:
     """Return what the words of `text`, a recogniser's look at an overlap, come to."""
     tokens = tokens_in(text)
-    stop, content, at = False, 0.0, 0
+    stop, other, at = False, set[str](), 0
     while at < len(tokens):
         size = next((n for n in range(_LONGEST, 0, -1) if _is_known(tuple(tokens[at : at + n]), n)), 0)
         if size:
             stop = stop or tuple(tokens[at : at + size]) in _STOP
         else:
-            content += _weight(tokens[at])
+            other.add(tokens[at])
         at += size or 1
-    return Reading(stop, int(content + 0.5), not tokens)
+    return Reading(stop, int(sum(map(_weight, other)) + 0.5), not tokens)
 
 
 def _is_known(phrase: tuple[str, ...], size: int) -> bool:

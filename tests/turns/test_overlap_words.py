@@ -50,6 +50,7 @@ NODS += [
 ]
 CONTENT = {
     "Tomorrow.": 1,
+    "Yet yet.": 1,
     "Yeah, but": 1,
     "yeah but what about tomorrow": 4,
     "right, so can you": 2,
