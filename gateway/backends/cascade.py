@@ -24,6 +24,7 @@ from gateway.turns.actions import (
     JudgeWords,
     StopGenerating,
     StopResponse,
+    StopTranscribing,
     Synthesize,
     Transcribe,
     TranscribeItem,
@@ -43,7 +44,9 @@ from gateway.turns.inputs import (
     Input,
     InputStalled,
     ItemAudioGiven,
+    Judged,
     PartialTranscript,
+    PauseTranscript,
     ResponseRequested,
     SettingsChanged,
     SpeechProbability,
@@ -68,7 +71,18 @@ from gateway.turns.settings import (
     Eagerness,
     TurnSettings,
 )
-from models.interfaces import ChatEnd, ChatRequest, ChatText, ChatToolCall, EngineError, Engines, Transcription
+from models.interfaces import (
+    ChatEnd,
+    ChatRequest,
+    ChatText,
+    ChatToolCall,
+    EndOfTurnJudge,
+    EngineError,
+    Engines,
+    Judgement,
+    Transcription,
+    Utterance,
+)
 from protocol import commands
 from protocol.audio_time import Samples, s_from_samples, samples_from_bytes
 from protocol.backend_events import BackendEvent, EngineFault, ResponseEnded, TokenLogprob, TokenUsage
@@ -97,6 +111,10 @@ RECOGNITIONS_AT_A_TIME = 4
 """Final transcripts that one session asks the shared recogniser for at a time (chosen): a client that commits a hundred
 turns at once waits for its own, in their order, and other sessions' turns come in between."""
 
+JUDGE_DEADLINE_S = 1.0
+"""How long an end-of-turn judge may take (chosen: twice what a decision waits for it, `end_of_turn.AWAIT_JUDGES`, since
+a late answer still counts while the pause lasts)."""
+
 
 class CascadeBackend:
     """One session's cascade. `now` tells the gateway clock in samples."""
@@ -120,7 +138,11 @@ class CascadeBackend:
         self._now = now
         self._session_key = session_key
         self._deadlines = deadlines or Deadlines()
-        settings = TurnSettings(deadlines=self._deadlines, playout_delay=playout_delay)
+        settings = TurnSettings(
+            deadlines=self._deadlines,
+            playout_delay=playout_delay,
+            judges=frozenset(judge.name for judge in engines.judges),
+        )
         self._machine = TurnMachine(settings, new_id)
         self._audio = InputAudio()
         self._language: str | None = None
@@ -273,8 +295,17 @@ class CascadeBackend:
                 self._work.start(item_id, self._transcribe(item_id, self._item_audio.pop(item_id)))
             case TranscribePartial(item_id=item_id, start=start, end=end):
                 self._work.start(item_id, self._look(item_id, self._audio.between(start, end)))
-            case TranscribePause() | JudgeSound() | JudgeWords():
-                raise NotImplementedError
+            case TranscribePause(item_id=item_id, pause=pause, start=start, end=end):
+                work = self._transcribe_pause(item_id, pause, self._audio.between(start, end))
+                self._work.start(_pause_of(item_id, pause), work)
+            case StopTranscribing(item_id=item_id, pause=pause):
+                self._work.cancel(_pause_of(item_id, pause))
+            case JudgeSound(item_id=item_id, pause=pause, start=start, end=end):
+                sound = Utterance(pcm=self._audio.between(start, end), language=self._language)
+                self._ask_judges(item_id, pause, sound, listens=True)
+            case JudgeWords(item_id=item_id, pause=pause, text=text, agent_text=agent_text):
+                words = Utterance(text=text, agent_text=agent_text, language=self._language)
+                self._ask_judges(item_id, pause, words, listens=False)
             case Generate(response_id=response_id):
                 self._work.start(_text_of(response_id), self._generate(response_id, self._contexts[response_id]))
             case StopGenerating(response_id=response_id):
@@ -287,6 +318,11 @@ class CascadeBackend:
                 self._work.cancel(response_id)
             case _:
                 assert_never(action)
+
+    def _ask_judges(self, item_id: str, pause: int, utterance: Utterance, *, listens: bool) -> None:
+        for judge in self._engines.judges:
+            if judge.listens is listens:
+                self._work.start(_pause_of(item_id, pause, judge.name), self._judge(judge, item_id, pause, utterance))
 
     # --- time ------------------------------------------------------------------------------------------------------
 
@@ -315,15 +351,29 @@ class CascadeBackend:
 
     # --- the engines' side -----------------------------------------------------------------------------------------
 
-    async def _transcribe(self, item_id: str, pcm: bytes) -> None:
+    async def _recognise(self, pcm: bytes) -> Transcription:
+        """Return the final words of `pcm`. Raises EngineError."""
         recogniser = self._engines.asr
+        async with self._recognising:
+            heard = await answer_of(recogniser.transcribe(pcm, language=self._language, logprobs=self._logprobs))
+        return heard or Transcription("")
+
+    async def _transcribe(self, item_id: str, pcm: bytes) -> None:
         try:
-            async with self._recognising:
-                heard = await answer_of(recogniser.transcribe(pcm, language=self._language, logprobs=self._logprobs))
+            heard = await self._recognise(pcm)
         except EngineError as error:
             self._tell(TranscriptFailed(item_id, _fault(error)))
         else:
-            self._tell(_transcript(item_id, heard or Transcription("")))
+            self._tell(Transcript(item_id, heard.text, _logprobs(heard)))
+
+    async def _transcribe_pause(self, item_id: str, pause: int, pcm: bytes) -> None:
+        try:
+            heard = await self._recognise(pcm)
+        except EngineError as error:
+            _fault(error)  # for the log; the client is told if the turn's own recognition fails, too
+            self._tell(PauseTranscript(item_id, pause, None))
+        else:
+            self._tell(PauseTranscript(item_id, pause, heard.text, _logprobs(heard)))
 
     async def _look(self, item_id: str, pcm: bytes) -> None:
         try:
@@ -331,6 +381,20 @@ class CascadeBackend:
         except EngineError:
             heard = None  # the final transcript will tell what is wrong
         self._tell(PartialTranscript(item_id, None if heard is None else heard.text))
+
+    async def _judge(self, judge: EndOfTurnJudge, item_id: str, pause: int, utterance: Utterance) -> None:
+        asked = self._now()
+        try:
+            async with asyncio.timeout(JUDGE_DEADLINE_S):
+                judgement = await answer_of(judge.judge(utterance))
+        except EngineError as error:
+            logger.warning("judge %s failed: %s, caused by %s", judge.name, error.code, type(error.__cause__).__name__)
+            judgement = Judgement(None)
+        except TimeoutError:
+            logger.warning("judge %s did not answer in time", judge.name)
+            judgement = Judgement(None)
+        took = self._now() - asked
+        self._tell(Judged(item_id, pause, judge.name, judgement.complete, judgement.wait, took))
 
     async def _generate(self, response_id: str, context: ResponseContext) -> None:
         request = ChatRequest(
@@ -376,16 +440,20 @@ def _text_of(response_id: str) -> str:
     return f"{response_id} text"
 
 
+def _pause_of(item_id: str, pause: int, engine: str = "words") -> str:
+    """Return the key of an engine's work for a pause: the recogniser's, or a judge's by its name."""
+    return f"{item_id} pause {pause} {engine}"
+
+
 def _fault(error: EngineError) -> EngineFault:
     """Return what the client is told; the log says what was behind it, by kind, since its text may hold words."""
     logger.warning("engine failure %s, caused by %s", error.code, type(error.__cause__).__name__)
     return EngineFault(error.code, error.message)
 
 
-def _transcript(item_id: str, heard: Transcription) -> Transcript:
+def _logprobs(heard: Transcription) -> tuple[TokenLogprob, ...] | None:
     tokens = heard.logprobs
-    logprobs = None if tokens is None else tuple(TokenLogprob(t.token, t.logprob, t.utf8) for t in tokens)
-    return Transcript(item_id, heard.text, logprobs)
+    return None if tokens is None else tuple(TokenLogprob(t.token, t.logprob, t.utf8) for t in tokens)
 
 
 def _usage(end: ChatEnd) -> TokenUsage:

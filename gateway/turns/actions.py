@@ -43,6 +43,14 @@ class TranscribePause:
 
 
 @dataclass(frozen=True, slots=True)
+class StopTranscribing:
+    """The pause number `pause` of the utterance is over: stop recognising it, nobody waits for its words."""
+
+    item_id: str
+    pause: int
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeSound:
     """Ask the judges that listen whether the utterance [start, end) is over; each answers with Judged."""
 
@@ -101,6 +109,7 @@ Action = (
     | TranscribeItem
     | TranscribePartial
     | TranscribePause
+    | StopTranscribing
     | JudgeSound
     | JudgeWords
     | Generate

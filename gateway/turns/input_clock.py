@@ -61,12 +61,24 @@ class InputClock:
         """Whether the client sends recorded audio faster than real time."""
         return self.lead > BURST_LEAD
 
+    @property
+    def _outruns(self) -> bool:
+        """Whether over the last window or two the client's audio came faster than real time."""
+        return self._window_offsets[0] - self._offset > STALL_AFTER
+
     def outruns_since(self, at: Samples) -> bool:
         """Return whether the client has sent recorded audio faster than real time since before `at`, and still does.
 
         The position of such audio tells nothing about when it was spoken, except that it was not now.
         """
-        return self._run_began <= at and self._window_offsets[0] - self._offset > STALL_AFTER
+        return self._run_began <= at and self._outruns
+
+    def is_recorded(self, position: Samples) -> bool:
+        """Return whether the sound at `position` belongs to a burst that goes on beyond it.
+
+        Time on such audio says nothing about time at the gateway. The end of a burst is followed by real silence.
+        """
+        return self.is_burst and (self.received - position > LONGEST_GAP or self._outruns)
 
     def gateway_time(self, position: Samples) -> Samples:
         """Return the gateway time at which the sound at input `position` happened, as near as can be known."""

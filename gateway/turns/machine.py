@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from gateway.turns.actions import Transcribe, TranscribeItem
+from gateway.turns.end_of_turn import AGENT_WORDS
 from gateway.turns.inputs import (
     AudioReceived,
     CancelRequested,
@@ -42,11 +43,12 @@ from gateway.turns.inputs import (
 from gateway.turns.live_transcript import LiveTranscript
 from gateway.turns.out_of_band import OutOfBandResponses
 from gateway.turns.overlap_watch import OverlapWatch
+from gateway.turns.pauses import Pause, Pauses, is_judged
 from gateway.turns.playout import VirtualPlayer
 from gateway.turns.response import Output, Phase, Response
-from gateway.turns.settings import MIN_COMMIT, QUEUED_TURNS, TRANSCRIPT_TIMEOUT, Detection, TurnSettings
+from gateway.turns.settings import MIN_COMMIT, QUEUED_TURNS, STALL_AFTER, TRANSCRIPT_TIMEOUT, Detection, TurnSettings
 from gateway.turns.speech_detector import Heard
-from gateway.turns.stable_transcript import StableTranscript, tokens_of
+from gateway.turns.stable_transcript import StableTranscript, has_words, tokens_of
 from gateway.turns.states import Agent, AgentTrigger, User, next_agent
 from gateway.turns.user_turn import ASR_TAIL, UserTurn
 from protocol.audio_time import Samples
@@ -70,16 +72,15 @@ from protocol.backend_events import (
 
 @dataclass(slots=True)
 class _Recognition:
-    """A committed item whose words are not known yet."""
+    """A committed item whose words have not been told yet."""
 
     deadline: Samples
     duration: Samples
     live: StableTranscript | None
-
-
-def _has_words(transcript: str) -> bool:
-    """Return whether a recogniser understood anything: for a cough some write nothing, some a full stop."""
-    return any(map(str.isalnum, transcript))
+    pause: Pause | None = None
+    """The pause whose words are the item's."""
+    instead: Transcribe | None = None
+    """What to recognise if those words do not come."""
 
 
 class TurnMachine:
@@ -101,6 +102,9 @@ class TurnMachine:
         self._waiting_turns: dict[str, set[str]] = {}
         self._out_of_band = OutOfBandResponses(new_id)
         self._live = LiveTranscript()
+        self._pauses = Pauses()
+        self._last_response: Response | None = None
+        self._agent_text = ""
         self._idle_since: Samples | None = None
         self._turns_with_words = 0
         self._turns_answered = 0
@@ -134,7 +138,8 @@ class TurnMachine:
     @property
     def needed_from(self) -> Samples:
         """Input before this position will never be asked for again."""
-        return self._user.buffer_start
+        again = [recognition.instead.start for recognition in self._recognitions.values() if recognition.instead]
+        return min(self._user.buffer_start, *again) if again else self._user.buffer_start
 
     @property
     def playout_delay(self) -> Samples:
@@ -146,9 +151,9 @@ class TurnMachine:
         due = [recognition.deadline for recognition in self._recognitions.values()] if self._recognitions else []
         detection = self.settings.detection
         due += self._overlaps.deadlines(now)
-        held = self._overlaps.holds
-        if detection is not None and not held and (stall := self._user.stall_deadline(detection)) is not None:
-            due.append(stall)
+        if detection is not None and not self._overlaps.holds:
+            stall = self._user.stall_deadline(self._pauses.next_needed(self.settings))
+            due += [at for at in (stall, self._pauses.deadline) if at is not None]
         if self._response is not None and (at := self._response.deadline(now)) is not None:
             due.append(at)
         if self.agent is Agent.SPEAKING and (ends_at := self._player.ends_at) is not None:
@@ -203,8 +208,8 @@ class TurnMachine:
                 self._commit_by_hand(client_event_id, now, out)
             case ClearRequested():
                 self._overlaps.drop()
+                self._forget_speech(out)
                 self._user.drop()
-                self._live.end()
                 out.append(InputCleared())
             case ResponseRequested():
                 self._response_requested(message, now, out)
@@ -216,9 +221,12 @@ class TurnMachine:
             case HeardByClient(item_id=item_id, heard=heard):
                 self._player.correct(item_id, heard, now)
             case SettingsChanged(settings=settings):
-                self._change_settings(settings)
-            case PauseTranscript() | Judged():
-                pass
+                self._change_settings(settings, out)
+            case PauseTranscript():
+                self._pause_transcribed(message, now, out)
+            case Judged():
+                if self._pauses.judged(message, self._user.silence(now), self.settings):
+                    self._pause_weighed(now, out)
             case Tick():
                 pass
             case _:
@@ -226,17 +234,22 @@ class TurnMachine:
         self._settle_playout(now)
         return out
 
-    def _change_settings(self, settings: TurnSettings) -> None:
+    def _change_settings(self, settings: TurnSettings, out: list[Output]) -> None:
         before, after = self.settings.detection, settings.detection
         if before is not None and after is None and self._overlaps.holds:
             self._overlaps.drop()
             self._user.forget_speech()
         elif before is not None and after is None:
+            self._pauses.end(out)
             self._user.leave_to_hand()
         elif before is None and after is not None:
+            self._forget_speech(out)
             self._user.forget_speech()
-            self._live.end()
         self.settings = settings
+
+    def _forget_speech(self, out: list[Output]) -> None:
+        self._live.end()
+        self._pauses.end(out)
 
     def _settle(self, now: Samples, out: list[Output]) -> None:
         """Let time pass up to `now`: deadlines, pacing, the end of playout."""
@@ -249,6 +262,9 @@ class TurnMachine:
             self._follow_response(now, out)
         self._out_of_band.settle(now, out)
         self._settle_playout(now)
+        if (deadline := self._pauses.deadline) is not None and now >= deadline:
+            self._pauses.give_up(self._user.silence(now), self.settings)
+            self._pause_weighed(now, out)
         self._decide_overlap(now, out)
         if (deadline := self._idle_deadline()) is not None and now >= deadline:
             self._prompt_the_user(now, out)
@@ -264,6 +280,8 @@ class TurnMachine:
 
     def _move_agent(self, trigger: AgentTrigger, now: Samples) -> None:
         self.agent = next_agent(self.agent, trigger)
+        if self.agent is Agent.SPEAKING:
+            self._pauses.heard_answer()
         self._idle_since = now if self.agent is Agent.IDLE else None
 
     # --- the user --------------------------------------------------------------------------------------------------
@@ -281,10 +299,36 @@ class TurnMachine:
             if (look := self._overlaps.look()) is not None:
                 out.append(look)
             return
-        if change is not Heard.ONSET and (end := self._user.silence_end(frame.until, detection)) is not None:
-            self._speech_stopped(end, detection, now, out)
-            return
+        if change is not Heard.ONSET:
+            self._follow_pause(frame.until, now, out)
+            recorded = self._user.clock.is_recorded(frame.until)
+            needed = detection.silence_duration if recorded else self._pauses.needed(self.settings)
+            if (end := self._user.silence_end(frame.until, needed)) is not None:
+                self._speech_stopped(end, frame.until - self._user.voiced_until, needed, now, out)
+                return
         self._look(frame.until, out)
+
+    def _follow_pause(self, until: Samples, now: Samples, out: list[Output]) -> None:
+        user = self._user
+        if user.voiced_until == until:
+            self._pauses.voiced(until, out, own=self.agent is not Agent.SPEAKING)
+        elif user.state is User.PAUSED and not user.clock.is_recorded(until):
+            silence, own = until - user.voiced_until, self.agent is not Agent.SPEAKING
+            self._pauses.silent(user.voiced_until, until, silence, now, self.settings, out, own=own)
+
+    def _pause_weighed(self, now: Samples, out: list[Output]) -> None:
+        """More is known about the pause that lasts than before: end the turn, or tell why not."""
+        user, silence, needed = self._user, self._user.silence(now), self._pauses.needed(self.settings)
+        if silence >= needed:
+            self._speech_stopped(min(user.clock.received, user.voiced_until + needed), silence, needed, now, out)
+            return
+        self._pauses.held(silence, self.settings, out)
+        pause = self._pauses.current
+        if pause is not None and (text := self._pauses.believable(self.settings)) is not None:
+            self._pause_believable(pause.item_id, pause.number, text, now, out)
+
+    def _pause_believable(self, item_id: str, pause: int, text: str, now: Samples, out: list[Output]) -> None:
+        """The turn may well be over: `text` is all that was said, and the pause lasts."""
 
     def _hear_by_hand(self, until: Samples, out: list[Output]) -> None:
         """Follow an utterance whose beginning nobody announces, if somebody reads along."""
@@ -320,6 +364,8 @@ class TurnMachine:
         return self._response is not None and self._response.audio_sent
 
     def _announce_speech(self, detection: Detection, now: Samples, out: list[Output]) -> None:
+        live = self.agent is not Agent.SPEAKING and not self._user.clock.is_recorded(self._user.onset)
+        self._pauses.begin(self._user.item_id, self._user.start, self._user.onset, live=live)
         out.append(SpeechStarted(self._user.item_id, self._user.start))
         self._idle_since = None
         if self.settings.live_transcript:
@@ -351,19 +397,29 @@ class TurnMachine:
         if self.agent is not Agent.IDLE:
             self._move_agent(AgentTrigger.CUT, now)
 
-    def _speech_stopped(self, end: Samples, detection: Detection, now: Samples, out: list[Output]) -> None:
-        item_id = self._user.item_id
+    def _speech_stopped(self, end: Samples, silence: Samples, needed: Samples, now: Samples, out: list[Output]) -> None:
+        """The VAD's turn ends at `end`: after `silence`, or because it has become too long."""
+        detection, item_id, voiced_until = self.settings.detection, self._user.item_id, self._user.voiced_until
+        assert detection is not None
+        out.append(self._pauses.committed(item_id, voiced_until, silence, silence >= needed, detection))
         out.append(SpeechStopped(item_id, end))
-        self._commit(item_id, self._user.start, end, now, out, spoken_until=self._user.voiced_until)
+        self._commit(item_id, self._user.start, end, now, out, spoken_until=voiced_until)
         if detection.create_response:
             self._respond_to_turn(item_id, now, out)
+        self._tell_known_words(item_id, now, out)
 
     def _stalled(self, duration: Samples, now: Samples, out: list[Output]) -> None:
-        detection = self.settings.detection
+        user, detection = self._user, self.settings.detection
         if self._overlaps.holds:
             return  # nobody was told that they speak; the watch knows what silence is
-        if detection is not None and (end := self._user.stall_end(duration, detection)) is not None:
-            self._speech_stopped(end, detection, now, out)
+        if detection is None or user.state is User.SILENT or duration < STALL_AFTER:
+            return
+        silence = user.clock.received - user.voiced_until + duration
+        if is_judged(self.settings):
+            self._pauses.silent(user.voiced_until, user.clock.received, silence, now, self.settings, out, own=False)
+        needed = self._pauses.needed(self.settings)
+        if (end := user.stall_end(duration, needed)) is not None:
+            self._speech_stopped(end, silence, needed, now, out)
 
     def _commit_by_hand(self, client_event_id: str | None, now: Samples, out: list[Output]) -> None:
         user = self._user
@@ -376,6 +432,7 @@ class TurnMachine:
         item_id = user.item_id or self._new_id("item")
         self._overlaps.drop()
         self._commit(item_id, start, user.clock.received, now, out, spoken_until=spoken_until)
+        self._tell_known_words(item_id, now, out)
 
     def _commit(
         self,
@@ -395,10 +452,44 @@ class TurnMachine:
             out.append(InputTranscriptCompleted(item_id, "", end - start))
             return
         deadline = now + self.settings.deadlines.transcript
-        self._recognitions[item_id] = _Recognition(deadline, end - start, self._live.end())
-        out.append(Transcribe(item_id, start, min(end, spoken_until + ASR_TAIL)))
+        recognition = _Recognition(deadline, end - start, self._live.end())
+        self._recognitions[item_id] = recognition
+        order = Transcribe(item_id, start, min(end, spoken_until + ASR_TAIL))
+        recognition.pause = self._pauses.end(out, order)
+        if recognition.pause is None:
+            out.append(order)
+        else:
+            recognition.instead = order
 
     # --- the user's words ------------------------------------------------------------------------------------------
+
+    def _pause_transcribed(self, words: PauseTranscript, now: Samples, out: list[Output]) -> None:
+        """Take the words of a pause, which has become an item by now, or lasts, or is over: then they are late."""
+        recognition = self._recognitions.get(words.item_id)
+        if recognition is not None and recognition.pause is not None and recognition.pause.number == words.pause:
+            recognition.pause.words = words
+            self._tell_known_words(words.item_id, now, out)
+        elif self._pauses.transcribed(words, self._user.silence(now), self.settings, self._last_words(), out):
+            self._pause_weighed(now, out)
+
+    def _last_words(self) -> str:
+        """Return what the agent said last."""
+        if self._last_response is not None and self._last_response.text:
+            self._agent_text = self._last_response.text
+        return self._agent_text[-AGENT_WORDS:]
+
+    def _tell_known_words(self, item_id: str, now: Samples, out: list[Output]) -> None:
+        """Tell the words of a new item if its last pause's are known; recognise it if they never will be."""
+        recognition = self._recognitions.get(item_id)
+        if recognition is None or recognition.pause is None or recognition.pause.words is None:
+            return
+        words = recognition.pause.words
+        if words.text is not None:
+            self._transcribed(Transcript(item_id, words.text, words.logprobs), now, out)
+            return
+        assert recognition.instead is not None
+        out.append(recognition.instead)
+        recognition.pause = recognition.instead = None
 
     def _partial(self, item_id: str, text: str | None, now: Samples, out: list[Output]) -> None:
         if self._overlaps.saw(item_id, text):
@@ -416,7 +507,7 @@ class TurnMachine:
         if delta := live.final(transcript.text):
             out.append(InputTranscriptDelta(item_id, delta, tokens_of(delta, logprobs)))
         out.append(InputTranscriptCompleted(item_id, live.told, recognition.duration, logprobs))
-        if _has_words(live.told):
+        if has_words(live.told):
             self._turns_with_words += 1
         else:
             self._waiting_turns.pop(item_id, None)  # a turn without words gets no response of its own
@@ -477,6 +568,7 @@ class TurnMachine:
     def _start_response(
         self, response_id: str, audio: bool, awaiting: set[str], now: Samples, out: list[Output], *, automatic: bool
     ) -> None:
+        self._last_words()
         self._response = Response(
             response_id=response_id,
             audio=audio,
@@ -486,6 +578,7 @@ class TurnMachine:
             new_id=self._new_id,
             awaiting=awaiting,
         )
+        self._last_response = self._response
         self._response_started_at = now
         self._move_agent(AgentTrigger.RESPONSE_START, now)
         self._response.start(self._turns_with_words, out)

@@ -25,7 +25,8 @@ class PauseVerdict(StrEnum):
 class PauseJudged:
     """A decision about pause number `pause` of the utterance `item_id`, after `silence` of it.
 
-    `by`: who decided: a judge's name, `fusion`, `silence`, `limit` (the eagerness limit), `length` (the longest turn).
+    `by`: who decided: a judge's name, `fusion`, `silence`, `limit` (the eagerness limit), `length` (the longest turn),
+    `voice` (the user's, who goes on). A pause too short to be asked about bears the number of the one before.
     `complete`: the fused probability that the turn is over, None where nobody judged; `threshold`: what it was held
     against at this silence.
     """

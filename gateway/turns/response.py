@@ -143,6 +143,11 @@ class Response:
     _end: GenerationEnded | None = None
 
     @property
+    def text(self) -> str:
+        """What its message says so far."""
+        return "" if self._message is None else self._message.text
+
+    @property
     def has_output(self) -> bool:
         """Whether the client got anything of it: audio, or, if it doesn't speak, text; or a function call."""
         return self.audio_sent or bool(self._calls) or (not self.audio and self._message is not None)

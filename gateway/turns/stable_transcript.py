@@ -16,6 +16,16 @@ def _key(word: str) -> str:
     return _LETTERS.sub("", word).casefold()
 
 
+def has_words(transcript: str) -> bool:
+    """Return whether a recogniser understood anything: for a cough some write nothing, some a full stop."""
+    return any(map(str.isalnum, transcript))
+
+
+def words_of(transcript: str) -> list[str]:
+    """Return the words of a transcript without case and punctuation: the same words have the same."""
+    return [key for key in map(_key, transcript.split()) if key]
+
+
 def tokens_of(delta: str, tokens: tuple[TokenLogprob, ...] | None) -> tuple[TokenLogprob, ...] | None:
     """Return the last of a transcript's `tokens` if they say `delta`, its end, and nothing else; else None."""
     said: list[TokenLogprob] = []

@@ -32,6 +32,8 @@ class UserTurn:
         self.item_id = ""
         self.start: Samples = 0
         self.buffer_start: Samples = 0
+        self.heard_until: Samples = 0
+        """The end of the last VAD frame (input clock)."""
         self._detector = SpeechDetector()
         self._faint_until: Samples = 0
 
@@ -53,6 +55,7 @@ class UserTurn:
 
     def hear(self, until: Samples, probability: float, detection: Detection | None) -> Heard:
         """Take a VAD frame and return what it changed. Without `detection` it is only noted that somebody may speak."""
+        self.heard_until = until
         if probability >= FAINT_SPEECH:
             self._faint_until = until
         if detection is None:
@@ -81,28 +84,34 @@ class UserTurn:
         self.start = max(self.start, position)
         self.buffer_start = max(self.buffer_start, self.start)
 
-    def silence_end(self, until: Samples, detection: Detection) -> Samples | None:
-        """Return where the turn ends if the silence up to `until` ends it, or if it has become too long; else None."""
+    def silence(self, now: Samples) -> Samples:
+        """Return how long the user has been silent at `now` as endpointing counts it: input that stopped is silence."""
+        stalled = self.clock.silent_for(now)
+        return self._stalled_silence(stalled) if stalled >= STALL_AFTER else self.heard_until - self.voiced_until
+
+    def _stalled_silence(self, stalled: Samples) -> Samples:
+        return self.clock.received - self.voiced_until + stalled
+
+    def silence_end(self, until: Samples, needed: Samples) -> Samples | None:
+        """Return where the turn ends if the silence up to `until` reaches `needed`, or if it is too long; else None."""
         if self.state is User.SILENT:
             return None
-        end = self.voiced_until + detection.silence_duration
+        end = self.voiced_until + needed
         if self.state is User.PAUSED and until >= end:
             return end
         return until if until - self.start >= LONGEST_INPUT else None
 
-    def stall_end(self, stalled: Samples, detection: Detection) -> Samples | None:
-        """Return where the turn ends if `stalled` samples without any input end it; else None."""
-        if self.state is User.SILENT or stalled < STALL_AFTER:
+    def stall_end(self, stalled: Samples, needed: Samples) -> Samples | None:
+        """Return where the turn ends if it has been silent for `needed`, `stalled` without any input; else None."""
+        if self.state is User.SILENT or stalled < STALL_AFTER or self._stalled_silence(stalled) < needed:
             return None
-        if self.clock.received - self.voiced_until + stalled < detection.silence_duration:
-            return None
-        return min(self.clock.received, self.voiced_until + detection.silence_duration)
+        return min(self.clock.received, self.voiced_until + needed)
 
-    def stall_deadline(self, detection: Detection) -> Samples | None:
-        """Return when a stall that lasts would end the turn (gateway clock); None when nobody speaks."""
+    def stall_deadline(self, needed: Samples) -> Samples | None:
+        """Return when a stall that lasts makes `needed` of silence (gateway clock); None when nobody speaks."""
         if self.state is User.SILENT or self.clock.due_at is None:
             return None
-        missing = detection.silence_duration - (self.clock.received - self.voiced_until)
+        missing = needed - (self.clock.received - self.voiced_until)
         return self.clock.due_at + max(STALL_AFTER, missing)
 
     def holds_speech(self) -> bool:

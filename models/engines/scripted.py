@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,12 +22,17 @@ from models.interfaces import (
     ChatText,
     ChatToolCall,
     EngineError,
+    Judgement,
     TokenLogprob,
     Transcription,
+    Utterance,
 )
 
 Sleep = Callable[[float], Awaitable[None]]
 """Waits that many seconds: `asyncio.sleep`, or a test's own."""
+
+JudgeScore = float | Judgement | EngineError | None
+"""What a scripted judge says: a probability, all of a judgement, a failure, or no opinion."""
 
 SPEECH_LEVEL_DBFS = -45.0
 """A frame at or above this RMS level counts as speech: below quiet speech, above a quiet room's noise (chosen)."""
@@ -113,6 +118,44 @@ class ScriptedRecognizer:
             self.cancelled += 1
             raise
         return Transcription(text, _word_logprobs(text) if logprobs else None)
+
+
+class ScriptedJudge:
+    """EndOfTurnJudge that judges by `script`, a function or a table from the last word (lower case, no punctuation).
+
+    A table's missing words get the score of "", or no opinion. A score may be a Judgement, or an EngineError to raise.
+    """
+
+    def __init__(
+        self,
+        script: Callable[[Utterance], JudgeScore] | Mapping[str, JudgeScore],
+        *,
+        name: str = "lexical",
+        listens: bool = False,
+        delay_ms: float = 10.0,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self.name = name
+        self.listens = listens
+        self._script = script if callable(script) else lambda utterance: _by_last_word(script, utterance.text)
+        self._delay_ms = delay_ms
+        self._sleep = sleep
+        self.asked: deque[Utterance] = deque(maxlen=KEPT_REQUESTS)
+
+    async def judge(self, utterance: Utterance) -> Judgement:
+        """Return the script's judgement after `delay_ms`."""
+        self.asked.append(utterance)
+        await self._sleep(self._delay_ms / 1000)
+        score = self._script(utterance)
+        if isinstance(score, EngineError):
+            raise score
+        return score if isinstance(score, Judgement) else Judgement(score)
+
+
+def _by_last_word(table: Mapping[str, JudgeScore], text: str) -> JudgeScore:
+    words = text.split()
+    last = "".join(filter(str.isalnum, words[-1].lower())) if words else ""
+    return table.get(last, table.get(""))
 
 
 def _word_logprobs(text: str) -> tuple[TokenLogprob, ...]:

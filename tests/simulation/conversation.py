@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from gateway.turns.actions import Generate, Synthesize, Transcribe, TranscribeItem, TranscribePartial
+from gateway.turns.actions import (
+    Generate,
+    JudgeSound,
+    JudgeWords,
+    Synthesize,
+    Transcribe,
+    TranscribeItem,
+    TranscribePartial,
+    TranscribePause,
+)
+from gateway.turns.end_of_turn import LISTENERS
 from gateway.turns.inputs import (
     AudioReceived,
     CancelRequested,
@@ -26,7 +36,9 @@ from gateway.turns.inputs import (
     Input,
     InputStalled,
     ItemAudioGiven,
+    Judged,
     PartialTranscript,
+    PauseTranscript,
     ResponseRequested,
     SettingsChanged,
     SpeechProbability,
@@ -41,7 +53,7 @@ from gateway.turns.inputs import (
 )
 from gateway.turns.machine import TurnMachine
 from gateway.turns.response import Output
-from gateway.turns.settings import SILENT_DBFS, STALL_AFTER, VAD_FRAME, Detection, TurnSettings
+from gateway.turns.settings import SILENT_DBFS, STALL_AFTER, VAD_FRAME, Detection, Eagerness, TurnSettings
 from gateway.turns.states import Agent, User
 from protocol.audio_time import Samples, bytes_from_samples, samples_from_ms
 from protocol.backend_events import (
@@ -106,6 +118,17 @@ Words = str | EngineFault | Hang
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """The user asks for time, says a judge."""
+
+
+Score = float | Wait | Hang | None
+"""What a judge answers: a probability, or no opinion."""
+
+Judge = Callable[[JudgeSound | JudgeWords], Score]
+
+
+@dataclass(frozen=True, slots=True)
 class Timed:
     """An output of the machine and the gateway time at which it left."""
 
@@ -120,9 +143,10 @@ class Conversation:
     """One session of the machine. Time is in samples inside, in milliseconds where a test writes it.
 
     `asr` and `llm` are one answer for all turns, or a list that is used up turn by turn; a reply in several pieces is a
-    list in that list. `looks` are the interim transcripts, which take `look_ms` (`asr_ms` where it isn't given).
-    `level_dbfs` and `echo` are what the frames captured from now on have. `server_tools` are run by the gateway and
-    take `tool_ms` (None: for ever). Results of a stopped response still arrive, the worst case.
+    list in that list. `looks` are the interim transcripts, which take `look_ms` (`asr_ms` where it isn't given);
+    `pauses` the words up to each pause, in order, and when they are used up the turn's. `judges` answer after
+    `judge_ms`. `level_dbfs` and `echo` are what the frames captured from now on have. `server_tools` are run by the
+    gateway and take `tool_ms` (None: for ever). Results of a stopped response still arrive, the worst case.
     """
 
     def __init__(
@@ -133,6 +157,9 @@ class Conversation:
         llm: Reply | list[Reply] = "I hear you.",
         looks: Iterable[str | None] = (),
         look_ms: int | None = None,
+        pauses: Iterable[Words] = (),
+        judges: Mapping[str, Judge] | None = None,
+        judge_ms: int = 40,
         tts: EngineFault | Hang | None = None,
         tts_fails_at_chunk: int = 0,
         word_ms: int = 300,
@@ -157,6 +184,9 @@ class Conversation:
         self.asr = asr
         self.llm = llm
         self.looks = deque(looks)
+        self.pauses = deque(pauses)
+        self.judges = dict(judges or {})
+        self.judge_ms = judge_ms
         self.tts = tts
         self.tts_fails_at_chunk = tts_fails_at_chunk
         self.word_ms = word_ms
@@ -172,6 +202,7 @@ class Conversation:
         self.tool_ms = tool_ms
         self.engines = engines
         self.client_ids = CountingIds()
+        self._words: dict[str, Words] = {}
         self._due: list[tuple[Samples, int, Input]] = []
         self._server_calls: set[str] = set()
         self._order = 0
@@ -226,6 +257,8 @@ class Conversation:
         """Tell the machine something now and perform what it answers."""
         now = self.now
         machine = self.machine
+        if isinstance(message, PauseTranscript):
+            self.promises.pause_answered(message.item_id, message.pause)
         outputs = machine.receive(message, now)
         for output in outputs:
             self.timeline.append(Timed(now, output))
@@ -364,6 +397,10 @@ class Conversation:
             return
         elif isinstance(output, Transcribe | TranscribeItem):
             self._recognise(output.item_id)
+        elif isinstance(output, TranscribePause):
+            self._recognise_pause(output)
+        elif isinstance(output, JudgeSound | JudgeWords):
+            self._judge(output)
         elif isinstance(output, TranscribePartial):
             text = self.looks.popleft() if self.looks else None
             self.later(self.look_ms, PartialTranscript(output.item_id, text))
@@ -373,11 +410,33 @@ class Conversation:
             self._speak(output)
 
     def _recognise(self, item_id: str) -> None:
-        words = self.asr.pop(0) if isinstance(self.asr, list) else self.asr
+        words = self._words_of(item_id)
         if isinstance(words, EngineFault):
             self.later(self.asr_ms, TranscriptFailed(item_id, words))
         elif isinstance(words, str):
             self.later(self.asr_ms, Transcript(item_id, words))
+
+    def _recognise_pause(self, order: TranscribePause) -> None:
+        words = self.pauses.popleft() if self.pauses else self._words_of(order.item_id)
+        if not isinstance(words, Hang):
+            text = None if isinstance(words, EngineFault) else words
+            self.later(self.asr_ms, PauseTranscript(order.item_id, order.pause, text))
+
+    def _judge(self, question: JudgeSound | JudgeWords) -> None:
+        for name, judge in self.judges.items():
+            if (name in LISTENERS) is not isinstance(question, JudgeSound):
+                continue
+            score = judge(question)
+            if not isinstance(score, Hang):
+                complete = 0.0 if isinstance(score, Wait) else score
+                answer = Judged(question.item_id, question.pause, name, complete, isinstance(score, Wait))
+                self.later(self.judge_ms, answer)
+
+    def _words_of(self, item_id: str) -> Words:
+        """Return the words of a turn, the same however often it is recognised."""
+        if item_id not in self._words:
+            self._words[item_id] = self.asr.pop(0) if isinstance(self.asr, list) else self.asr
+        return self._words[item_id]
 
     def _write(self, response_id: str) -> None:
         reply = self.llm.pop(0) if isinstance(self.llm, list) else self.llm
@@ -490,6 +549,14 @@ class Conversation:
 def server_vad(**changes: object) -> TurnSettings:
     """Return the default settings with changes to turn detection; times in samples."""
     return TurnSettings(detection=replace(Detection(), **changes))  # type: ignore[arg-type]  # by field name
+
+
+def semantic(
+    *judges: str, eagerness: Eagerness = Eagerness.MEDIUM, silence_ms: int = 500, **changes: object
+) -> TurnSettings:
+    """Return settings in which `judges` have a say in when turns end."""
+    detection = Detection(semantic=eagerness, silence_duration=samples_from_ms(silence_ms))
+    return TurnSettings(replace(detection, **changes), judges=frozenset(judges))  # type: ignore[arg-type]  # by name
 
 
 def by_hand(**changes: object) -> TurnSettings:

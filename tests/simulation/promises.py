@@ -6,13 +6,19 @@ from collections import Counter
 
 from gateway.turns.actions import (
     Generate,
+    JudgeSound,
+    JudgeWords,
     StopGenerating,
     StopResponse,
+    StopTranscribing,
     Synthesize,
     Transcribe,
     TranscribeItem,
     TranscribePartial,
+    TranscribePause,
 )
+from gateway.turns.end_of_turn import AGENT_WORDS, SOUND_LONGEST
+from gateway.turns.observations import PauseJudged, PauseVerdict
 from gateway.turns.response import Output
 from protocol.audio_time import Samples, samples_from_bytes
 from protocol.backend_events import (
@@ -63,6 +69,8 @@ class Promises:
         self.items_of: dict[str, str] = {}
         self.ended_items: set[str] = set()
         self.asked_to_transcribe: set[str] = set()
+        self.recognising_pause: tuple[str, int] | None = None
+        self.pauses: dict[str, TranscribePause] = {}
         self.generating: set[str] = set()
         self.chunks: Counter[str] = Counter()
 
@@ -81,6 +89,11 @@ class Promises:
     def item_audio(self, item_id: str) -> None:
         """The client gave the audio of an item."""
         self.given.add(item_id)
+
+    def pause_answered(self, item_id: str, pause: int) -> None:
+        """The recogniser answers about a pause."""
+        if self.recognising_pause == (item_id, pause):
+            self.recognising_pause = None
 
     def is_open(self, response_id: str) -> bool:
         return response_id == self.open_response or response_id in self.open_beside
@@ -197,6 +210,19 @@ class Promises:
                 commit = self.commits[item_id]
                 assert commit.start == start, "another stretch is recognised than was committed"
                 assert start < end <= commit.end, "another stretch is recognised than was committed"
+            case TranscribePause(item_id=item_id, pause=pause, start=start, end=end):
+                assert self.speaking is not None, "a pause of nobody"
+                assert (item_id, start) == (self.speaking.item_id, self.speaking.start), "another's pause"
+                running = self.recognising_pause
+                assert running is None or running[0] in self.commits, "two pauses recognised at a time"
+                before = self.pauses.get(item_id)
+                assert before is None or (before.pause < pause and before.end < end), "pauses run backwards"
+                assert start < end, "a pause after nothing"
+                self.recognising_pause = item_id, pause
+                self.pauses[item_id] = output
+            case StopTranscribing(item_id=item_id, pause=pause):
+                assert self.recognising_pause == (item_id, pause), "nothing to stop"
+                self.recognising_pause = None
             case TranscribeItem(item_id=item_id):
                 assert item_id in self.given, "nobody gave this audio"
             case TranscribePartial(item_id=item_id, start=start, end=end):
@@ -206,6 +232,23 @@ class Promises:
                     assert self.unannounced in ("", item_id), "a look at something else"
                     self.unannounced = item_id
                 assert self.committed_until <= start < end, "a look at nothing"
+            case JudgeSound(item_id=item_id, start=start, end=end):
+                assert self.speaking is not None, "a judge is asked about nobody"
+                assert item_id == self.speaking.item_id, "a judge is asked about another utterance"
+                assert self.speaking.start <= start < end, "a judge is asked about nothing"
+                assert end - start <= SOUND_LONGEST, "a judge is asked about too much"
+            case JudgeWords(item_id=item_id, pause=pause, text=text, agent_text=agent_text):
+                asked = self.pauses[item_id]
+                assert pause == asked.pause, "words of another pause"
+                assert self.speaking is not None, "a judge is asked about nobody"
+                assert item_id == self.speaking.item_id, "a judge is asked about another utterance"
+                assert any(map(str.isalnum, text)), "a judge is asked about no words"
+                assert len(agent_text) <= AGENT_WORDS
+            case PauseJudged(verdict=verdict, complete=complete, threshold=threshold):
+                assert self.speaking is not None, "a pause of nobody"
+                assert complete is None or 0 <= complete <= 1
+                assert threshold is None or 0 <= threshold <= 1
+                assert verdict is not PauseVerdict.HOLD or complete is not None, "held for no reason"
             case Synthesize(response_id=response_id, chunk=chunk, text=text, first=first):
                 assert self.is_open(response_id)
                 assert chunk == self.chunks[response_id], "chunks out of order"
