@@ -210,7 +210,7 @@ def test_clear_in_a_pause_drops_the_turn_without_a_trace() -> None:
     conversation.silence(200)
     conversation.clear()
     conversation.silence(3_000)
-    assert conversation.names() == ["SpeechStarted", "InputCleared"]
+    assert conversation.names() == ["SpeechStarted", "TranscribePause", "StopTranscribing", "InputCleared"]
 
 
 def test_speech_that_runs_on_after_a_clear_is_a_new_turn_from_there_on() -> None:

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.turns.actions import Generate, Synthesize, Transcribe, TranscribeItem, TranscribePartial
+from gateway.turns.actions import (
+    Generate,
+    JudgeSound,
+    JudgeWords,
+    Synthesize,
+    Transcribe,
+    TranscribeItem,
+    TranscribePartial,
+    TranscribePause,
+)
 from gateway.turns.inputs import (
     CancelRequested,
     ClearRequested,
@@ -21,7 +30,9 @@ from gateway.turns.inputs import (
     HeardByClient,
     Input,
     InputStalled,
+    Judged,
     PartialTranscript,
+    PauseTranscript,
     ResponseRequested,
     SynthesisEnded,
     SynthesisFailed,
@@ -33,7 +44,7 @@ from gateway.turns.inputs import (
     TranscriptFailed,
 )
 from gateway.turns.response import Output
-from gateway.turns.settings import BargeIn, Deadlines, Detection, TurnSettings
+from gateway.turns.settings import BargeIn, Deadlines, Detection, Eagerness, TurnSettings
 from gateway.turns.states import Agent, User
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import ContextRequested, EngineFault, FunctionCallStarted, OutputAudio
@@ -41,6 +52,8 @@ from tests.simulation.conversation import Conversation
 
 FAULT = EngineFault("broken", "It broke.")
 TEXTS = ["Yes. ", "Well, this is a whole sentence. ", "and on ", "<think>", "</think>", "\N{THUMBS UP SIGN}", "", " "]
+JUDGES = frozenset({"audio", "probability"})
+JUDGED = Detection(semantic=Eagerness.MEDIUM, barge_in=BargeIn.JUDGED)
 LOOKS = ["hello you", "hello you there", None, "", "mm-hm", "stop", "whole sentence and"]
 QUICK = Deadlines(transcript=40_000, first_token=30_000, next_token=20_000, speech=25_000, tools=15_000)
 SETTINGS = [
@@ -51,6 +64,11 @@ SETTINGS = [
     TurnSettings(Detection(prefix_padding=480_000, silence_duration=48_000), live_transcript=True),
     TurnSettings(None, live_transcript=True, deadlines=QUICK),
     TurnSettings(Detection(idle_timeout=120_000), deadlines=QUICK),
+    TurnSettings(JUDGED, deadlines=QUICK, judges=JUDGES, live_transcript=True),
+    TurnSettings(
+        Detection(semantic=Eagerness.HIGH, silence_duration=7_200), deadlines=QUICK, judges=frozenset({"audio"})
+    ),
+    TurnSettings(Detection(semantic=Eagerness.LOW), deadlines=QUICK),
     TurnSettings(Detection(barge_in=BargeIn.JUDGED, idle_timeout=120_000), live_transcript=True, deadlines=QUICK),
     TurnSettings(Detection(barge_in=BargeIn.JUDGED, prefix_padding=0), deadlines=QUICK),
     TurnSettings(Detection(barge_in=BargeIn.OFF), deadlines=QUICK),
@@ -81,6 +99,13 @@ class Chaos(Conversation):
                 self.possible += [TranscriptFailed(item, FAULT)]
             case TranscribePartial(item_id=item):
                 self.possible += [PartialTranscript(item, text) for text in LOOKS]
+            case TranscribePause(item_id=item, pause=pause):
+                self.possible += [PauseTranscript(item, pause, text) for text in (None, "", "hello you", "hello")]
+            case JudgeSound(item_id=item, pause=pause):
+                self.possible += [Judged(item, pause, "audio", score) for score in (0.1, None, 0.6, 0.98)]
+            case JudgeWords(item_id=item, pause=pause):
+                self.possible += [Judged(item, pause, "probability", score) for score in (0.1, None, 0.6, 0.98)]
+                self.possible += [Judged(item, pause, "probability", 0.5, wait=True)]
             case Generate(response_id=of):
                 self.possible += [TextDelta(of, text) for text in TEXTS]
                 self.possible += [FunctionCallDelta(of, n, None, f"call_{n}", "{}") for n in range(2)]
@@ -167,6 +192,8 @@ def perform(chaos: Chaos, step: tuple[str, int, int]) -> None:
                 Transcript("item_unknown", "x"),
                 TranscriptFailed("item_unknown", FAULT),
                 PartialTranscript("item_unknown", "x y z"),
+                PauseTranscript("item_unknown", 1 + b % 3, "x y z"),
+                Judged("item_unknown", 1 + b % 3, "audio", 0.9),
                 ContextProvided(responses[b % len(responses)]),
                 ToolCallEnded(responses[b % len(responses)], "item_unknown"),
                 SynthesizedSpeech(responses[b % len(responses)], b % 4, bytes(960)),

@@ -67,9 +67,10 @@ def test_an_ordinary_turn_runs_in_openais_order() -> None:
     conversation = one_turn(Conversation())
     assert conversation.names() == [
         "SpeechStarted",
+        "TranscribePause",
+        "PauseJudged",
         "SpeechStopped",
         "InputCommitted",
-        "Transcribe",
         "ResponseStarted",
         "InputTranscriptDelta",
         "InputTranscriptCompleted",
