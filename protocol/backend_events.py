@@ -172,6 +172,18 @@ class ContextRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextForeseen:
+    """The backend may begin an answer before the turn is over, and wants its context under the id `speculation_id`.
+
+    It is to be the one that an automatic response would get if the user's next item said `words`. The session answers
+    as it answers ContextRequested, but nothing changes by it and the client is told nothing: there is no such response.
+    """
+
+    speculation_id: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class OutputTextDelta:
     """More text of the assistant message `item_id`: its transcript if the response speaks, else its text."""
 
@@ -287,6 +299,7 @@ BackendEvent = (
     | InputTranscriptFailed
     | ResponseStarted
     | ContextRequested
+    | ContextForeseen
     | OutputTextDelta
     | OutputAudio
     | OutputSpoken

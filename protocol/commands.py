@@ -107,7 +107,7 @@ class ResponseContext:
 
 @dataclass(frozen=True, slots=True)
 class ProvideContext:
-    """The answer to ContextRequested."""
+    """The answer to ContextRequested, or to ContextForeseen; `response_id` then is that of the speculation."""
 
     response_id: str
     context: ResponseContext
@@ -115,7 +115,10 @@ class ProvideContext:
 
 @dataclass(frozen=True, slots=True)
 class WithholdContext:
-    """The answer to ContextRequested when there is no context that the client allows: the response fails of `fault`."""
+    """The answer when there is no context that the client allows: the response fails of `fault`.
+
+    A speculation that gets it just ends.
+    """
 
     response_id: str
     fault: EngineFault

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,8 +65,23 @@ class ResponseParameters:
         Raises ContextTooLong. What leaves the context by `truncation` is forgotten for good; a response's own input is
         the client's business and never cut.
         """
+        if self.input is not None:
+            return self._context(self.input, offer)
+        items = conversation.remembered
+        leaving = self._leaving(items, offer)
+        conversation.forget(items[:leaving])
+        return self._context(items[leaving:], offer)
+
+    def foreseen_context(self, conversation: Conversation, offer: Offer, words: str) -> ResponseContext:
+        """Return what `context` would if the conversation went on with a user who says `words`. Nothing changes.
+
+        Raises ContextTooLong.
+        """
+        items = (*conversation.remembered, Message("", "user", [HeardPart(words)]))
+        return self._context(items[self._leaving(items, offer) :], offer)
+
+    def _context(self, items: Sequence[Item], offer: Offer) -> ResponseContext:
         settings = self.settings
-        items = self._remembered(conversation, offer) if self.input is None else self.input
         limit = settings.max_output_tokens
         return ResponseContext(
             messages=chat_messages(settings.instructions, items),
@@ -80,13 +96,12 @@ class ResponseParameters:
             server_tools=frozenset(offer.server_tools),
         )
 
-    def _remembered(self, conversation: Conversation, offer: Offer) -> tuple[Item, ...]:
-        settings, items = self.settings, conversation.remembered
+    def _leaving(self, items: Sequence[Item], offer: Offer) -> int:
+        """Return how many of the oldest `items` have no room beside instructions and tools."""
+        settings = self.settings
         around = text_tokens(settings.instructions) + text_tokens(json.dumps(offer.tools))
         room = max(0, settings.defaults.context_tokens - around)
-        leaving = superfluous(items, settings.truncation, room)
-        conversation.forget(items[:leaving])
-        return items[leaving:]
+        return superfluous(items, settings.truncation, room)
 
 
 def overridden(

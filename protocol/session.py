@@ -269,6 +269,8 @@ class SessionProtocol:
                 return self._response_started(response_id)
             case backend.ContextRequested(response_id):
                 return self._context(response_id)
+            case backend.ContextForeseen(speculation_id, words):
+                return self._foreseen_context(speculation_id, words)
             case backend.PlayoutCut(item_id, heard):
                 self.conversation.cut(item_id, heard)
                 return [DiscardItemAudio(item_id)]
@@ -358,6 +360,20 @@ class SessionProtocol:
         if response_id in self._running:
             self._running[response_id].offer = offer
         return _to_backend(ProvideContext(response_id, context))
+
+    def _foreseen_context(self, speculation_id: str, words: str) -> list[Output]:
+        """Answer with the context of an automatic response to `words`, which the user may be about to have said.
+
+        Nothing is noted: should the words become an item, the response that answers it asks for its own context.
+        """
+        settings = self.settings
+        offer = self._listings.offer(settings.tools, settings.tool_choice)
+        try:
+            context = ResponseParameters(settings).foreseen_context(self.conversation, offer, words)
+        except ContextTooLong as error:
+            fault = errors.context_too_long(error.tokens, error.limit_tokens)
+            return _to_backend(WithholdContext(speculation_id, fault))
+        return _to_backend(ProvideContext(speculation_id, context))
 
     # --- MCP servers ---------------------------------------------------------------------------------------------
 
