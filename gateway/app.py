@@ -201,7 +201,9 @@ def session_defaults(settings: Settings, dialect: Dialect) -> SessionDefaults:
     voice = settings.voice
     if dialect is Dialect.BETA and voice == SessionDefaults().voice:
         voice = BETA_DEFAULT_VOICE
-    defaults = SessionDefaults(voice=voice, context_tokens=settings.foreground_context_tokens)
+    defaults = SessionDefaults(
+        voice=voice, context_tokens=settings.foreground_context_tokens, speculation=settings.speculation
+    )
     return replace(defaults, instructions=settings.instructions) if settings.instructions else defaults
 
 

@@ -26,10 +26,10 @@ QUEUE_RECORDS = 10_000
 """Records that may wait for the disk (chosen): about 3 minutes of one busy session."""
 
 _KEPT_KEYS = frozenset(
-    "type event_id id item_id response_id call_id previous_item_id conversation_id client_event_id object status "
-    "reason code param role kind model voice format language name output_modalities modalities include conversation "
-    "tool_choice eagerness finish_reason max_output_tokens truncation tracing "
-    "input_audio_format output_audio_format max_response_output_tokens".split()
+    "type event_id id item_id response_id speculation_id call_id previous_item_id conversation_id client_event_id "
+    "object status reason code param role kind model voice format language name output_modalities modalities include "
+    "conversation tool_choice eagerness finish_reason max_output_tokens truncation tracing input_audio_format "
+    "output_audio_format max_response_output_tokens".split()
 )
 """Fields whose strings are words of the protocol or ids."""
 

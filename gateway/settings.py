@@ -93,6 +93,10 @@ class Settings:
         150, "delay assumed between sending audio and the user hearing it", at_least=0, at_most=2_000
     )
 
+    speculation: bool = _setting(
+        True, "let the language model begin its answer at a silence that may end the turn; off: less work in vain"
+    )
+
     foreground_base_url: str = _setting(
         "", "chat completions endpoint, such as http://127.0.0.1:8080/v1; empty: in process", env="FOREGROUND_BASE_URL"
     )

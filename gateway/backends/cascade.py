@@ -60,7 +60,7 @@ from gateway.turns.inputs import (
     TranscriptFailed,
 )
 from gateway.turns.machine import TurnMachine
-from gateway.turns.observations import Observation
+from gateway.turns.observations import Observation, Speculated, SpeculationFate
 from gateway.turns.response import Output
 from gateway.turns.settings import (
     DEFAULT_PLAYOUT_DELAY,
@@ -219,8 +219,9 @@ class CascadeBackend:
             case ItemTruncated(item_id=item_id, audio_end=audio_end):
                 self._tell(HeardByClient(item_id, audio_end))
             case ProvideContext(response_id=response_id, context=context):
+                foreseen = self._foreseen(context)
                 self._contexts[response_id] = context
-                self._tell(ContextProvided(response_id, context.server_tools))
+                self._tell(ContextProvided(response_id, context.server_tools, foreseen))
                 if not self._machine.runs(response_id):
                     self._contexts.pop(response_id, None)
             case WithholdContext(response_id=response_id, fault=fault):
@@ -259,6 +260,11 @@ class CascadeBackend:
         )
         self._tell(SettingsChanged(settings))
 
+    def _foreseen(self, context: ResponseContext) -> str:
+        """Return the id of the speculation that was given this very context, "" if none was."""
+        speculation = self._machine.speculation
+        return speculation if speculation is not None and self._contexts.get(speculation) == context else ""
+
     def _hear(self, command: AppendAudio) -> None:
         self._audio.append(command.pcm)
         self._tell(AudioReceived(samples_from_bytes(len(command.pcm))))
@@ -280,6 +286,8 @@ class CascadeBackend:
                 self._perform(output)
                 continue
             if isinstance(output, Observation):
+                if isinstance(output, Speculated) and output.fate is not SpeculationFate.STARTED:
+                    self._contexts.pop(output.speculation_id, None)
                 continue
             self._events.append(output)
             self._event_ready.set()

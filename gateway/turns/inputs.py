@@ -146,10 +146,15 @@ class TranscriptFailed:
 
 @dataclass(frozen=True, slots=True)
 class ContextProvided:
-    """The session answered ContextRequested. `server_tools`: the functions, by name, that the gateway itself runs."""
+    """The session answered ContextRequested, or ContextForeseen (`response_id` then is that of the speculation).
+
+    `server_tools`: the functions, by name, that the gateway itself runs. `foreseen`: the speculation that was given
+    this very context, "" if none was.
+    """
 
     response_id: str
     server_tools: frozenset[str] = frozenset()
+    foreseen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

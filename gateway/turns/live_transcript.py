@@ -55,6 +55,10 @@ class LiveTranscript:
         self._looking = False
         return "" if text is None else self._words.partial(text)
 
+    def foretell(self, text: str) -> str:
+        """Return what the utterance's transcript will be if the recogniser's last word is `text`."""
+        return text if self._words is None else self._words.foretell(text)
+
     def end(self) -> StableTranscript | None:
         """Stop following; return the words told so far, for the final transcript to continue, or None."""
         words, self._words = self._words, None

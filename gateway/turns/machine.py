@@ -41,12 +41,14 @@ from gateway.turns.inputs import (
     TranscriptFailed,
 )
 from gateway.turns.live_transcript import LiveTranscript
+from gateway.turns.observations import DropReason
 from gateway.turns.out_of_band import OutOfBandResponses
 from gateway.turns.overlap_watch import OverlapWatch
 from gateway.turns.pauses import Pause, Pauses, is_judged
 from gateway.turns.playout import VirtualPlayer
-from gateway.turns.response import Output, Phase, Response
+from gateway.turns.response import Output, Phase, Response, ResponseInput
 from gateway.turns.settings import MIN_COMMIT, QUEUED_TURNS, STALL_AFTER, TRANSCRIPT_TIMEOUT, Detection, TurnSettings
+from gateway.turns.speculation import Speculation
 from gateway.turns.speech_detector import Heard
 from gateway.turns.stable_transcript import StableTranscript, has_words, tokens_of
 from gateway.turns.states import Agent, AgentTrigger, User, next_agent
@@ -105,6 +107,7 @@ class TurnMachine:
         self._pauses = Pauses()
         self._last_response: Response | None = None
         self._agent_text = ""
+        self._speculation = Speculation(new_id)
         self._idle_since: Samples | None = None
         self._turns_with_words = 0
         self._turns_answered = 0
@@ -122,8 +125,14 @@ class TurnMachine:
         return None if self._response is None else self._response.response_id
 
     def runs(self, response_id: str) -> bool:
-        """Return whether a response of that id runs, in the conversation or beside it."""
-        return response_id == self.active_response or response_id in self._out_of_band
+        """Return whether a response of that id runs, in the conversation or beside it, or a speculation."""
+        known = response_id == self.active_response or response_id in self._out_of_band
+        return known or response_id == self.speculation
+
+    @property
+    def speculation(self) -> str | None:
+        """The id of the answer that is being written before its turn is over, or None."""
+        return self._speculation.speculation_id
 
     @property
     def holds_overlap(self) -> bool:
@@ -160,6 +169,8 @@ class TurnMachine:
             due.append(ends_at)
         if (at := self._out_of_band.deadline(now)) is not None:
             due.append(at)
+        if (at := self._speculation.deadline) is not None:
+            due.append(at)
         if (at := self._idle_deadline()) is not None:
             due.append(at)
         return min(due) if due else None
@@ -190,12 +201,7 @@ class TurnMachine:
                 | SynthesisFailed()
                 | ToolCallEnded()
             ):
-                # The one spot where late work is dropped: it bears the id of a response that is over.
-                if self._response is not None and self._response.response_id == message.response_id:
-                    self._response.receive(message, now, out)
-                    self._follow_response(now, out)
-                else:
-                    self._out_of_band.receive(message, now, out)
+                self._work_done(message, now, out)
             case PartialTranscript(item_id=item_id, text=text):
                 self._partial(item_id, text, now, out)
             case Transcript():
@@ -222,6 +228,7 @@ class TurnMachine:
                 self._player.correct(item_id, heard, now)
             case SettingsChanged(settings=settings):
                 self._change_settings(settings, out)
+                self._speculation.drop(DropReason.CONTEXT_CHANGED, out)
             case PauseTranscript():
                 self._pause_transcribed(message, now, out)
             case Judged():
@@ -232,7 +239,22 @@ class TurnMachine:
             case _:
                 assert_never(message)
         self._settle_playout(now)
+        self._check_speculation(out)
         return out
+
+    def _work_done(self, message: ResponseInput, now: Samples, out: list[Output]) -> None:
+        """Hand on what was done for a response. The one spot where late work is dropped: nobody has its id any more."""
+        response = self._response
+        if response is not None and message.response_id in (response.response_id, response.generation_id):
+            if isinstance(message, ContextProvided):
+                self._context_provided(response, message, now, out)
+            else:
+                response.receive(message, now, out)
+            self._follow_response(now, out)
+        elif message.response_id == self.speculation:
+            self._speculation.receive(message, now, self.settings.deadlines, out)
+        else:
+            self._out_of_band.receive(message, now, out)
 
     def _change_settings(self, settings: TurnSettings, out: list[Output]) -> None:
         before, after = self.settings.detection, settings.detection
@@ -261,6 +283,7 @@ class TurnMachine:
             self._response.settle(now, out)
             self._follow_response(now, out)
         self._out_of_band.settle(now, out)
+        self._speculation.settle(now, out)
         self._settle_playout(now)
         if (deadline := self._pauses.deadline) is not None and now >= deadline:
             self._pauses.give_up(self._user.silence(now), self.settings)
@@ -329,6 +352,7 @@ class TurnMachine:
 
     def _pause_believable(self, item_id: str, pause: int, text: str, now: Samples, out: list[Output]) -> None:
         """The turn may well be over: `text` is all that was said, and the pause lasts."""
+        self._speculate(item_id, text, now, out)
 
     def _hear_by_hand(self, until: Samples, out: list[Output]) -> None:
         """Follow an utterance whose beginning nobody announces, if somebody reads along."""
@@ -507,6 +531,8 @@ class TurnMachine:
         if delta := live.final(transcript.text):
             out.append(InputTranscriptDelta(item_id, delta, tokens_of(delta, logprobs)))
         out.append(InputTranscriptCompleted(item_id, live.told, recognition.duration, logprobs))
+        if item_id == self._speculation.item_id:
+            self._speculation.heard(item_id, live.told, out)
         if has_words(live.told):
             self._turns_with_words += 1
         else:
@@ -537,7 +563,8 @@ class TurnMachine:
         """A turn that the VAD ended wants its answer, which waits for the words up to that turn."""
         self._give_way(now, out)
         if self._response is None:
-            self._answer_turn(set(self._recognitions), now, out)
+            response_id = self._answer_turn(set(self._recognitions), now, out)
+            self._speculation.committed(item_id, response_id)
         elif self._user.clock.is_burst:
             if len(self._waiting_turns) < QUEUED_TURNS:
                 self._waiting_turns[item_id] = set(self._recognitions)
@@ -545,8 +572,11 @@ class TurnMachine:
             # As OpenAI: with a response still running the automatic one fails, and no client event is to blame.
             out.append(CommandRefused(RefusalKind.RESPONSE_ACTIVE))
 
-    def _answer_turn(self, awaiting: set[str], now: Samples, out: list[Output]) -> None:
-        self._start_response(self._new_id("resp"), self.settings.audio_output, awaiting, now, out, automatic=True)
+    def _answer_turn(self, awaiting: set[str], now: Samples, out: list[Output]) -> str:
+        """Start a response to the user's turns and return its id."""
+        response_id = self._new_id("resp")
+        self._start_response(response_id, self.settings.audio_output, awaiting, now, out, automatic=True)
+        return response_id
 
     def _response_requested(self, request: ResponseRequested, now: Samples, out: list[Output]) -> None:
         awaiting = set(self._recognitions) if request.needs_transcripts else set()
@@ -624,6 +654,51 @@ class TurnMachine:
         if self._waiting_turns:
             awaiting = self._waiting_turns.pop(next(iter(self._waiting_turns)))
             self._answer_turn(awaiting & self._recognitions.keys(), now, out)
+
+    # --- the answer before the end of the turn ---------------------------------------------------------------------
+
+    def _speculate(self, item_id: str, text: str, now: Samples, out: list[Output]) -> None:
+        """The utterance `item_id` has paused, may be over, and consists of `text`: let its answer be written already.
+
+        Only where the commit will start the response that it is for, with nothing in its way and no words missing.
+        """
+        detection = self.settings.detection
+        if not self.settings.speculation or detection is None or not detection.create_response:
+            return
+        user = self._user
+        if user.item_id != item_id or not has_words(text):
+            return
+        if self.agent is not Agent.IDLE or self._recognitions or user.clock.is_burst:
+            return  # a burst client's turn is past already: there is no time to win
+        words = self._live.foretell(text)
+        self._speculation.begin(item_id, user.voiced_until, words, now, self.settings.deadlines, out)
+
+    def _context_provided(self, response: Response, provided: ContextProvided, now: Samples, out: list[Output]) -> None:
+        """Let the response adopt what was written before from the very same context, or ask for its own."""
+        speculation = self._speculation
+        if speculation.answering == response.response_id and response.phase is Phase.AWAITING_CONTEXT:
+            if speculation.has_begun(provided.foreseen):
+                response.adopt(provided, speculation.adopt(out), now, out)
+                return
+            speculation.drop(DropReason.CONTEXT_CHANGED, out)
+        response.receive(provided, now, out)
+
+    def _check_speculation(self, out: list[Output]) -> None:
+        """Drop the speculative answer as soon as no response can adopt it any more."""
+        item_id, answering = self._speculation.item_id, self._speculation.answering
+        if item_id is None:
+            return
+        if answering:
+            if answering != self.active_response:
+                self._speculation.drop(DropReason.CANCELLED, out)
+        elif self._user.item_id != item_id:
+            self._speculation.drop(DropReason.CANCELLED, out)
+        elif self._user.voiced_until != self._speculation.voiced_until:
+            self._speculation.drop(DropReason.RESUMED, out)
+        elif self.agent is not Agent.IDLE:
+            self._speculation.drop(DropReason.SUPERSEDED, out)
+        elif self._recognitions:
+            self._speculation.drop(DropReason.CONTEXT_CHANGED, out)
 
     # --- the silence after the agent's words -----------------------------------------------------------------------
 

@@ -84,18 +84,34 @@ class SpeculationFate(StrEnum):
     DROPPED = "dropped"
 
 
+class DropReason(StrEnum):
+    """Why a speculative reply was dropped."""
+
+    RESUMED = "resumed"
+    """The user went on."""
+    TRANSCRIPT_CHANGED = "transcript_changed"
+    """The recogniser heard other words."""
+    CONTEXT_CHANGED = "context_changed"
+    """The conversation or its settings are not what they were."""
+    CANCELLED = "cancelled"
+    """The turn got no answer, or not this one: its input was cleared, its response ended."""
+    SUPERSEDED = "superseded"
+    """Another response, or the answer to another utterance, came first."""
+    FAILED = "failed"
+    """The language model failed or was silent for too long."""
+    TOO_LONG = "too_long"
+    """It outgrew the longest reply."""
+
+
 @dataclass(frozen=True, slots=True)
 class Speculated:
-    """A speculative reply for the utterance `item_id` was started, adopted by `response_id`, or dropped and why.
-
-    `reason` of a drop: `resumed`, `transcript_changed`, `context_changed`, `cancelled`, `failed`, `superseded`.
-    """
+    """A speculative reply to the utterance `item_id` was started, adopted by `response_id`, or dropped and why."""
 
     speculation_id: str
     item_id: str
     fate: SpeculationFate
     response_id: str = ""
-    reason: str = ""
+    reason: DropReason | None = None
 
 
 Observation = PauseJudged | OverlapJudged | Speculated

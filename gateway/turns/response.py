@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import assert_never
@@ -126,6 +126,7 @@ class Response:
     phase: Phase = Phase.AWAITING_TRANSCRIPTS
     audio_sent: bool = False
     turns_covered: int = 0
+    _adopted: str = ""
     _message: _Message | None = None
     _reasoning: ReasoningFilter = field(default_factory=ReasoningFilter)
     _chunks: SpeakableChunks = field(default_factory=SpeakableChunks)
@@ -146,6 +147,11 @@ class Response:
     def text(self) -> str:
         """What its message says so far."""
         return "" if self._message is None else self._message.text
+
+    @property
+    def generation_id(self) -> str:
+        """The id under which its language model writes: its own, unless it adopted what was begun before."""
+        return self._adopted or self.response_id
 
     @property
     def has_output(self) -> bool:
@@ -217,10 +223,27 @@ class Response:
             case _:
                 assert_never(message)
 
+    def adopt(
+        self,
+        provided: ContextProvided,
+        written: Iterable[TextDelta | FunctionCallDelta | GenerationEnded],
+        now: Samples,
+        out: list[Output],
+    ) -> None:
+        """Take over the generation that was `provided.foreseen`: what it has `written`, and what is still to come."""
+        self._server_tools = provided.server_tools
+        self._adopted = provided.foreseen
+        self._await_tokens(now)
+        for piece in written:
+            self.receive(piece, now, out)
+
     def _generate(self, now: Samples, out: list[Output]) -> None:
+        self._await_tokens(now)
+        out.append(Generate(self.response_id))
+
+    def _await_tokens(self, now: Samples) -> None:
         self.phase = Phase.GENERATING
         self._generation_deadline = now + self.deadlines.first_token
-        out.append(Generate(self.response_id))
 
     def _token(self, now: Samples) -> None:
         self._token_seen = True
@@ -230,7 +253,7 @@ class Response:
         """End a reply that has become too long, as its own `max_output_tokens` would."""
         self._written += characters
         if self._written > LONGEST_REPLY:
-            out.append(StopGenerating(self.response_id))
+            out.append(StopGenerating(self.generation_id))
             self._generated(GenerationEnded(self.response_id, "length"), now, out)
 
     def _write(self, text: str, now: Samples, out: list[Output]) -> None:
@@ -392,7 +415,10 @@ class Response:
         """End the response before its time; its engines' work is stopped afterwards."""
         self._mark_cut_chunk(out)
         usage = TokenUsage() if self._end is None else self._end.usage
+        adopted = bool(self._adopted) and self.phase is Phase.GENERATING
         self._close(status, now, out, reason=reason, fault=fault, usage=usage)
+        if adopted:
+            out.append(StopGenerating(self.generation_id))
         out.append(StopResponse(self.response_id))
 
     def _close(

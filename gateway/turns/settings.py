@@ -48,6 +48,10 @@ LONGEST_REPLY = 65_536
 """Characters of text and arguments in one reply (chosen: an hour of speech). A model that goes round in circles is
 stopped there, and the response ends as if it had hit `max_output_tokens`."""
 
+STARTS_A_TURN = 3
+"""Answers that the language model may begin before one turn is over (design: speculation); each that is dropped was
+paid for in vain."""
+
 QUEUED_TURNS = 32
 """Turns of a burst client that may wait for their response (chosen); further ones are committed and not answered."""
 

@@ -65,6 +65,12 @@ class StableTranscript:
         new[-1] = new[-1].rstrip(".") or new[-1]
         return self._tell(new)
 
+    def foretell(self, text: str) -> str:
+        """Return what the whole transcript will be if `text` is the final one. Nothing is told by it."""
+        if not self._told_words:
+            return text
+        return " ".join([self.told, *text.split()[self._told_words :]])
+
     def final(self, text: str) -> str:
         """Take the final transcript; return what was not told yet. `told` then is the whole transcript."""
         words = text.split()
