@@ -2,7 +2,8 @@
 
 `python -m clients.bench.voice_latency --start` starts a gateway itself; `--url` measures one that runs.
 A run is ten turns and some barge-ins; its figures are medians over them. Each run stands beside the time of a fixed
-piece of work, and is repeated while another load makes that time too long.
+piece of work, and is repeated while another load makes that time too long. `--start --compare=--no-speculation` starts
+a second gateway, with those flags, measures both in turn and prints how much earlier the first one is heard.
 """
 
 from __future__ import annotations
@@ -66,18 +67,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         clips = bench_clips(asked.files)
         with ExitStack() as stack:
-            url = asked.url
-            if asked.start is not None:
-                url = stack.enter_context(GatewayProcess(shlex.split(asked.start))).url
-            runs = measure(url, clips, asked)
+            flags = [given for given in (asked.start, asked.compare) if given is not None]
+            started = [stack.enter_context(GatewayProcess(shlex.split(given))).url for given in flags]
+            rounds = measure([asked.url, *started] if asked.url else started, clips, asked)
     except (WavError, RealtimeError, GatewayStartError) as error:
         print(f"voice_latency: {error}", file=sys.stderr)
         return 1
+    runs, other = [each[0] for each in rounds], [each[1] for each in rounds if len(each) > 1]
     if asked.json:
-        print(json.dumps(report(runs), indent=1))
+        print(json.dumps(report(runs, other), indent=1))
     else:
         _print(runs)
-    return 0 if all(value is not None for run in runs for value in run.stage("first_audio")) else 1
+        if other:
+            print(f"\nwith {asked.compare}:\n")
+            _print(other)
+            print(f"\nfirst audio is heard {shown(gain(runs, other))} ms earlier than with {asked.compare}")
+    return 0 if all(value is not None for run in (*runs, *other) for value in run.stage("first_audio")) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--url", help="a running gateway's Realtime URL")
     where.add_argument("--start", nargs="?", const="", metavar="FLAGS", help="start one, with these flags for `serve`")
+    parser.add_argument("--compare", metavar="FLAGS", help="start another one, with these flags, to compare with")
     parser.add_argument("--api-key", default="unused")
     parser.add_argument("--silence-ms", type=int, default=300, help="endpointing silence (default: %(default)s)")
     parser.add_argument("--turns", type=int, default=TURNS)
@@ -96,17 +102,38 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def measure(url: str, clips: Sequence[Clip], asked: argparse.Namespace) -> list[Run]:
-    """Return `asked.runs` runs whose calibration is within `TOLERANCE` of the best, or else the best ones."""
-    done: list[Run] = []
+def measure(urls: Sequence[str], clips: Sequence[Clip], asked: argparse.Namespace) -> list[tuple[Run, ...]]:
+    """Return `asked.runs` rounds, each with one run of each of `urls`, one after the other.
+
+    Their calibration is within `TOLERANCE` of the best, or else they are the best ones.
+    """
+    done: list[tuple[Run, ...]] = []
     for attempt in range(asked.runs + MOST_REPEATS):
-        done.append(asyncio.run(_run(url, clips, asked)))
-        best_ms = min(run.calibration_ms for run in done)
-        good = [run for run in done if run.calibration_ms <= TOLERANCE * best_ms]
-        print(f"run {attempt + 1}: calibration {done[-1].calibration_ms:.1f} ms", file=sys.stderr)
+        done.append(tuple(asyncio.run(_run(url, clips, asked)) for url in urls))
+        best_ms = min(map(_calibration_ms, done))
+        good = [each for each in done if _calibration_ms(each) <= TOLERANCE * best_ms]
+        print(f"run {attempt + 1}: calibration {_calibration_ms(done[-1]):.1f} ms", file=sys.stderr)
         if len(good) >= asked.runs:
             return good[: asked.runs]
-    return sorted(done, key=lambda run: run.calibration_ms)[: asked.runs]
+    return sorted(done, key=_calibration_ms)[: asked.runs]
+
+
+def _calibration_ms(runs: Sequence[Run]) -> float:
+    """Return the worst calibration of a round."""
+    return max(run.calibration_ms for run in runs)
+
+
+def gain(runs: Sequence[Run], other: Sequence[Run]) -> float | None:
+    """Return how many ms earlier the first audio of `runs` came than that of `other`, run by run the same turns.
+
+    It is the median over the turns that both answered.
+    """
+    return median(
+        after - before
+        for one, two in zip(runs, other, strict=True)
+        for before, after in zip(one.stage("first_audio"), two.stage("first_audio"), strict=True)
+        if before is not None and after is not None
+    )
 
 
 async def _run(url: str, clips: Sequence[Clip], asked: argparse.Namespace) -> Run:
@@ -159,14 +186,16 @@ async def _barge_in(conversation: Conversation, clip: Clip) -> float | None:
     return (max(started.at_s, end.at_s) - onset_s) * 1000
 
 
-def report(runs: Sequence[Run]) -> dict[str, object]:
+def report(runs: Sequence[Run], other: Sequence[Run] = ()) -> dict[str, object]:
     """Return all figures for JSON."""
+    compared = {"compared_with": report(other), "first_audio_gain": gain(runs, other)} if other else {}
     return {
         "runs": [
             {**dataclasses.asdict(run), "medians": {name: median(run.stage(name)) for name in _STAGES}} for run in runs
         ],
         "median_of_medians": {name: median(median(run.stage(name)) for run in runs) for name in _STAGES},
         "barge_in_median": median(median(run.barge_in) for run in runs),
+        **compared,
     }
 
 

@@ -67,6 +67,15 @@ def test_voice_latency_prints_a_table(brief_gateway: GatewayProcess, capsys: pyt
     assert "calibration" in printed
 
 
+def test_voice_latency_compares_two_gateways_in_one_go(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [CLIP, f"--start={SCRIPTED}", f"--compare={SCRIPTED} --no-speculation", "--turns", "1", "--runs", "1"]
+    assert voice_latency.main([*arguments, "--barge-ins", "0", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    before = report["median_of_medians"]["first_audio"]
+    after = report["compared_with"]["median_of_medians"]["first_audio"]
+    assert report["first_audio_gain"] == pytest.approx(after - before)
+
+
 def test_load_measures_the_server_and_its_sessions(
     gateway: GatewayProcess, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
