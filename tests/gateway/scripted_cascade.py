@@ -18,7 +18,7 @@ from gateway.session import Session
 from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer, ScriptedVad, soft_tone
 from models.interfaces import Engines
 from protocol.audio_time import bytes_from_samples, samples_from_ms
-from protocol.backend_events import BackendEvent, ContextRequested
+from protocol.backend_events import BackendEvent, ContextForeseen, ContextRequested
 from protocol.beta.wire_law import BetaSessionLaw
 from protocol.commands import AppendAudio, Configure, CreateResponse, ProvideContext, ResponseContext, TurnDetection
 from protocol.ids import CountingIds
@@ -71,7 +71,11 @@ class RunningCascade:
     async def consume(self) -> None:
         async for event in self.backend.events():
             self.events.append(event)
-            if isinstance(event, ContextRequested) and self._answer_context:
+            if not self._answer_context:
+                continue
+            if isinstance(event, ContextForeseen):
+                self.backend.submit(ProvideContext(event.speculation_id, CONTEXT))
+            elif isinstance(event, ContextRequested):
                 self.backend.submit(ProvideContext(event.response_id, CONTEXT))
 
     async def hear(self, pcm: bytes) -> None:

@@ -186,6 +186,7 @@ async def test_a_spoken_turn_is_answered_and_every_promise_is_kept(time: FedTime
         await time.advance(2_000)
         assert [kind for kind in dict.fromkeys(cascade.kinds()) if kind != "OutputSpoken"] == [
             "SpeechStarted",
+            "ContextForeseen",
             "SpeechStopped",
             "InputCommitted",
             "ResponseStarted",

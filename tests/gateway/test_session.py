@@ -417,7 +417,8 @@ async def test_the_event_log_holds_what_passed_in_order_and_no_words(time: FedTi
     times = [record["at_samples"] for record in records]
     assert times == sorted(times)
     backend = [record["event"]["type"] for record in records if record["direction"] == "backend"]
-    assert backend[:2] == ["SpeechStarted", "SpeechStopped"]
+    assert backend[:2] == ["SpeechStarted", "ContextForeseen"]
+    assert backend[2] == "SpeechStopped"
     server = [record["event"]["type"] for record in records if record["direction"] == "server"]
     assert server == kinds(running.sent)
     client = [record["event"].get("type") for record in records if record["direction"] == "client"]

@@ -52,12 +52,14 @@ from gateway.turns.inputs import (
     TranscriptFailed,
 )
 from gateway.turns.machine import TurnMachine
+from gateway.turns.observations import Speculated, SpeculationFate
 from gateway.turns.response import Output
 from gateway.turns.settings import SILENT_DBFS, STALL_AFTER, VAD_FRAME, Detection, Eagerness, TurnSettings
 from gateway.turns.states import Agent, User
 from protocol.audio_time import Samples, bytes_from_samples, samples_from_ms
 from protocol.backend_events import (
     CommandRefused,
+    ContextForeseen,
     ContextRequested,
     EngineFault,
     FunctionCallStarted,
@@ -65,6 +67,7 @@ from protocol.backend_events import (
     OutputAudio,
     OutputItemEnded,
     OutputTextDelta,
+    PlayoutCut,
     ResponseEnded,
     ResponseStarted,
     SpeechStarted,
@@ -146,7 +149,9 @@ class Conversation:
     list in that list. `looks` are the interim transcripts, which take `look_ms` (`asr_ms` where it isn't given);
     `pauses` the words up to each pause, in order, and when they are used up the turn's. `judges` answer after
     `judge_ms`. `level_dbfs` and `echo` are what the frames captured from now on have. `server_tools` are run by the
-    gateway and take `tool_ms` (None: for ever). Results of a stopped response still arrive, the worst case.
+    gateway and take `tool_ms` (None: for ever). `contexts` are what responses and speculations were given: how much the
+    user has said, the last of it, and `context_changes`, which counts cuts and, by hand, what else the client may
+    change. Results of a stopped response still arrive, the worst case.
     """
 
     def __init__(
@@ -202,6 +207,10 @@ class Conversation:
         self.tool_ms = tool_ms
         self.engines = engines
         self.client_ids = CountingIds()
+        self.contexts: dict[str, object] = {}
+        self.context_changes = 0
+        self.written: dict[str, Reply] = {}
+        self._heard: list[str] = []
         self._words: dict[str, Words] = {}
         self._due: list[tuple[Samples, int, Input]] = []
         self._server_calls: set[str] = set()
@@ -387,8 +396,14 @@ class Conversation:
     # --- the engines and the session -------------------------------------------------------------------------------
 
     def _perform(self, output: Output) -> None:
-        if isinstance(output, ContextRequested):
-            self.later(self.context_ms, ContextProvided(output.response_id, self.server_tools))
+        if isinstance(output, ContextRequested | ContextForeseen):
+            self._provide_context(output)
+        elif isinstance(output, Speculated):
+            self._speculated(output)
+        elif isinstance(output, InputTranscriptCompleted):
+            self._heard += filter(None, [output.transcript])
+        elif isinstance(output, PlayoutCut):
+            self.context_changes += 1
         elif isinstance(output, FunctionCallStarted) and output.name in self.server_tools:
             self._server_calls.add(output.item_id)
         elif isinstance(output, OutputItemEnded) and output.item_id in self._server_calls and self.tool_ms is not None:
@@ -408,6 +423,24 @@ class Conversation:
             self._write(output.response_id)
         elif isinstance(output, Synthesize):
             self._speak(output)
+
+    def _provide_context(self, asked: ContextRequested | ContextForeseen) -> None:
+        """Answer as the session does; the shell adds whether it is the context of the running speculation."""
+        said = [*self._heard, asked.words] if isinstance(asked, ContextForeseen) else self._heard
+        context = len(said), said[-3:], self.context_changes
+        if isinstance(asked, ContextForeseen):
+            response_id, foreseen = asked.speculation_id, ""
+        else:
+            response_id = asked.response_id
+            running = self.machine.speculation
+            foreseen = running if running is not None and self.contexts.get(running) == context else ""
+        self.contexts[response_id] = context
+        self.later(self.context_ms, ContextProvided(response_id, self.server_tools, foreseen))
+
+    def _speculated(self, seen: Speculated) -> None:
+        """The next speculation, or the response itself, is given the reply that one in vain was given."""
+        if seen.fate is SpeculationFate.DROPPED and isinstance(self.llm, list) and seen.speculation_id in self.written:
+            self.llm.insert(0, self.written[seen.speculation_id])
 
     def _recognise(self, item_id: str) -> None:
         words = self._words_of(item_id)
@@ -440,6 +473,7 @@ class Conversation:
 
     def _write(self, response_id: str) -> None:
         reply = self.llm.pop(0) if isinstance(self.llm, list) else self.llm
+        self.written[response_id] = reply
         pieces: list[Piece] = [reply] if isinstance(reply, str) else list(reply)
         if not any(isinstance(piece, Finish | EngineFault | Hang) for piece in pieces):
             pieces.append(Finish())

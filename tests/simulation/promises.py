@@ -18,11 +18,12 @@ from gateway.turns.actions import (
     TranscribePause,
 )
 from gateway.turns.end_of_turn import AGENT_WORDS, SOUND_LONGEST
-from gateway.turns.observations import PauseJudged, PauseVerdict
+from gateway.turns.observations import PauseJudged, PauseVerdict, Speculated, SpeculationFate
 from gateway.turns.response import Output
 from protocol.audio_time import Samples, samples_from_bytes
 from protocol.backend_events import (
     CommandRefused,
+    ContextForeseen,
     ContextRequested,
     EndReason,
     EndStatus,
@@ -73,6 +74,9 @@ class Promises:
         self.pauses: dict[str, TranscribePause] = {}
         self.generating: set[str] = set()
         self.chunks: Counter[str] = Counter()
+        self.speculating: str | None = None
+        self.speculations: Counter[str] = Counter()
+        self.adopted: set[str] = set()
 
     def vad_switched_off(self) -> None:
         """The client takes turn detection over: running speech will be committed under the id that was announced."""
@@ -174,11 +178,17 @@ class Promises:
                 self.open_beside.discard(response_id)
             case PlayoutCut(item_id=item_id, heard=heard):
                 assert 0 <= heard <= self.sent[item_id], "heard more than was sent"
-            case ContextRequested(response_id=response_id) | Generate(response_id=response_id):
+            case ContextRequested(response_id=response_id):
                 assert self.is_open(response_id)
-                if isinstance(output, Generate):
-                    assert response_id not in self.generating, "generated twice"
-                    self.generating.add(response_id)
+            case Generate(response_id=response_id):
+                assert self.is_open(response_id) or response_id == self.speculating, "nobody wants it"
+                assert response_id not in self.generating, "generated twice"
+                assert response_id not in self.adopted, "it has what it adopted"
+                self.generating.add(response_id)
+            case ContextForeseen(speculation_id=speculation_id):
+                assert speculation_id == self.speculating, "a context for no speculation"
+            case Speculated():
+                self._speculated(output)
             case OutputTextDelta(response_id=response_id, item_id=item_id, delta=delta):
                 self._output(response_id, item_id)
                 assert delta, "an empty delta"
@@ -262,6 +272,27 @@ class Promises:
                 assert not self.is_open(response_id), "stopped before its end was told"
             case CommandRefused():
                 pass
+
+    def _speculated(self, seen: Speculated) -> None:
+        match seen.fate:
+            case SpeculationFate.STARTED:
+                assert self.speculating is None, "two speculations at a time"
+                assert self.speaking is not None, "nobody speaks"
+                assert seen.item_id == self.speaking.item_id, "an answer to nobody"
+                assert self.open_response is None, "an answer is being given"
+                self.speculations[seen.item_id] += 1
+                assert self.speculations[seen.item_id] <= 3, "too many starts in a turn"
+                self.speculating = seen.speculation_id
+                return
+            case SpeculationFate.ADOPTED:
+                assert seen.item_id in self.transcribed, "adopted before the words are final"
+                assert seen.response_id == self.open_response, "adopted by another response"
+                assert seen.response_id not in self.generating, "adopted beside its own"
+                self.adopted.add(seen.response_id)
+            case SpeculationFate.DROPPED:
+                assert seen.reason is not None
+        assert seen.speculation_id == self.speculating, "the fate of what does not run"
+        self.speculating = None
 
     def _transcript_ends(self, item_id: str) -> None:
         assert item_id in self.commits or item_id in self.given, "a transcript of nothing"

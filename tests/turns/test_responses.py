@@ -64,7 +64,7 @@ def asked(**script: object) -> Conversation:
 
 
 def test_an_ordinary_turn_runs_in_openais_order() -> None:
-    conversation = one_turn(Conversation())
+    conversation = one_turn(Conversation(TurnSettings(speculation=False)))
     assert conversation.names() == [
         "SpeechStarted",
         "TranscribePause",
@@ -94,7 +94,7 @@ def test_response_created_leaves_at_the_commit() -> None:
 
 
 def test_the_context_is_asked_for_once_the_words_are_in_the_history() -> None:
-    outputs = one_turn(Conversation()).outputs
+    outputs = one_turn(Conversation(TurnSettings(speculation=False))).outputs
     kinds = [type(output) for output in outputs]
     assert kinds.index(InputTranscriptCompleted) < kinds.index(ContextRequested) < kinds.index(Generate)
 
