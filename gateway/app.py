@@ -35,6 +35,7 @@ from gateway.service import Service
 from gateway.session import Session
 from gateway.settings import Settings
 from gateway.turns.settings import Deadlines
+from models.inference_worker import InferenceWorker
 from models.interfaces import EngineError, EngineInfo, Engines
 from protocol.audio_time import Samples, samples_from_ms, samples_from_s
 from protocol.beta.fields import DEFAULT_VOICE as BETA_DEFAULT_VOICE
@@ -104,13 +105,14 @@ def service_of(app: Starlette) -> Service:
 
 
 class _Composition:
-    """What lives as long as the application: its engines and its event log."""
+    """What lives as long as the application: its engines, the thread that listens for echoes, and its event log."""
 
     def __init__(self, settings: Settings, service: Service, engines: Engines | None, load: LoadEngines) -> None:
         self._settings = settings
         self._service = service
         self._engines = engines
         self._load = load
+        self._listening: InferenceWorker | None = None
         self._event_logs = EventLogWriter(settings.event_log) if settings.event_log is not None else None
         if engines is not None:
             service.ready(engines.infos)
@@ -120,6 +122,7 @@ class _Composition:
         """Measure the event loop, load the engines; close them at the end."""
         if self._event_logs is not None:
             self._event_logs.start()
+        self._listening = InferenceWorker("self-hearing", threads=1)
         try:
             async with asyncio.TaskGroup() as background:
                 tasks = [background.create_task(self._service.lag.run())]
@@ -144,6 +147,8 @@ class _Composition:
             self._service.ready(self._engines.infos)
 
     async def _close(self) -> None:
+        if self._listening is not None:
+            await self._listening.aclose()
         if self._engines is not None:
             try:
                 async with asyncio.timeout(CLOSE_ENGINES_DEADLINE_S):
@@ -187,7 +192,11 @@ class _Composition:
                 ),
                 playout_delay=samples_from_ms(settings.playout_delay_ms),
             ),
-            hearing=Hearing(engines.vad),
+            hearing=Hearing(
+                engines.vad,
+                playout_delay=samples_from_ms(settings.playout_delay_ms),
+                worker=self._listening,
+            ),
             now=now,
             mcp_hosts=AllowedHosts(settings.mcp_allow_host, bound=settings.host),
             mcp_call_deadline_s=settings.mcp_timeout_s,

@@ -20,7 +20,7 @@ from gateway.meter import Meter
 from gateway.outbox import Outbox
 from protocol.audio_time import Samples
 from protocol.client_events import APPEND, AppendInput, ClientEvent, event_object
-from protocol.commands import AppendAudio
+from protocol.commands import AppendAudio, ItemTruncated
 from protocol.errors import ProtocolError
 from protocol.mcp_items import McpFailure, McpTool
 from protocol.outputs import CallMcpTool, DiscardAudio, DiscardItemAudio, ListMcpTools, Output, ServerEvent, ToBackend
@@ -81,6 +81,7 @@ class Session:
                         self.meter.saw(event, now)
                         self._log.record("backend", now, event)
                         await self._perform(self._protocol.receive_backend(event))
+                        self._hearing.saw(event, now)
         finally:
             self._log.close()
 
@@ -139,7 +140,7 @@ class Session:
         for output in outputs:
             match output:
                 case ToBackend(command=AppendAudio() as append):
-                    heard = await self._hearing.hear(append)
+                    heard = await self._hearing.hear(append, self._now())
                     self.meter.heard_user(heard, self._now())
                     self._backend.submit(heard)
                 case _:
@@ -158,6 +159,8 @@ class Session:
             case DiscardItemAudio(item_id=item_id):
                 self._unsend(self.outbox.discard_item_audio(item_id))
             case ToBackend(command=command):
+                if isinstance(command, ItemTruncated):
+                    self._hearing.truncated(command.item_id, self._now())
                 self._backend.submit(command)
             case ListMcpTools() | CallMcpTool():
                 self._mcp.submit(output)
@@ -175,3 +178,4 @@ class Session:
     def _unsend(self, dropped: dict[str, Samples]) -> None:
         for item_id, samples in dropped.items():
             self._protocol.audio_unsent(item_id, samples)
+            self._hearing.unsent(item_id, samples, self._now())
