@@ -82,10 +82,10 @@ def test_audio_becomes_its_length() -> None:
         "audio": {"bytes": 482},
     }
     assert redacted(AppendInput(bytes(480)))["audio"] == {"bytes": 480}
-    assert redacted(AppendAudio(bytes(480), (SpeechFrame(768, 0.5),))) == {
+    assert redacted(AppendAudio(bytes(480), (SpeechFrame(768, 0.5, -30.0, 0.25),))) == {
         "type": "AppendAudio",
         "pcm": {"samples": 240},
-        "frames": [{"type": "SpeechFrame", "until": 768, "probability": 0.5}],
+        "frames": [{"type": "SpeechFrame", "until": 768, "probability": 0.5, "level_dbfs": -30.0, "echo": 0.25}],
     }
     assert redacted(OutputAudio("resp_1", "item_1", b"\0\0"))["pcm"] == {"samples": 1}  # type: ignore[index]
 

@@ -127,9 +127,8 @@ async def test_people_are_not_taken_for_the_agent(vad: SileroVad, replies: list[
             shares = [f.echo for f, o in zip(frames, own, strict=False) if min(f.probability, o.probability) >= 0.5]
             means.append(float(np.mean(shares)))
             taken += [share >= 0.5 for share in shares]
-        print(
-            f"{'none' if gain_db is None else f'{gain_db:.0f} dB':>8} | {np.mean(means):.3f}, {max(means):.3f}; {np.mean(taken):.4f}"
-        )
+        label = "none" if gain_db is None else f"{gain_db:.0f} dB"
+        print(f"{label:>8} | {np.mean(means):.3f}, {max(means):.3f}; {np.mean(taken):.4f}")
         assert np.mean(means) <= (0.2 if gain_db is None else 0.3)
         assert max(means) <= 0.35
 
