@@ -86,13 +86,32 @@ class SpeechRecognizer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class WordTime:
+    """The first `text_end` characters of the text are said by the first `audio_end_samples` of its audio."""
+
+    text_end: int
+    audio_end_samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechPiece:
+    """More audio of a text (whole samples), and the words whose end lies in it, both ends growing.
+
+    `words` None: the engine knows no word times. One that does may leave words out, whose end the next one tells.
+    """
+
+    pcm: bytes
+    words: tuple[WordTime, ...] | None = None
+
+
 class SpeechSynthesizer(Protocol):
     """Turns text into speech (TTS)."""
 
     def synthesize(
         self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
-    ) -> AsyncGenerator[bytes, None]:
-        """Yield the audio of `text` in pieces of whole samples, the first as early as the engine can.
+    ) -> AsyncGenerator[SpeechPiece, None]:
+        """Yield the audio of `text` in pieces, the first as early as the engine can.
 
         `voice` is a name the client gave; unknown ones get the engine's own. `speed` 0.25…1.5, 1.0 is normal. `first`
         marks the first clause of a reply, which goes before the rest of other replies. Closing the generator stops the

@@ -3,27 +3,97 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import unicodedata
+from dataclasses import dataclass
 from typing import Any
+
+from models.engines.phoneme_alignment import ends_of_words
 
 _LOCK = threading.Lock()
 """espeak-ng keeps its state for the whole process: calls side by side mix the words of different sessions."""
 
 _backends: dict[str, Any] = {}
 
+_MARKS = re.compile(r'(?:\s|[;!?¡¿—…"«»“”(){}\[\]]|[.,:](?!\d)|–(?!\d))+')
+"""White space and punctuation, which espeak-ng would drop. A stop, comma or colon before a digit is a number's own."""
 
-def phonemize(text: str, *, language: str = "en-us") -> str:
-    """Return the phonemes of `text` with stress marks, spaces between words and the punctuation kept.
+_WORD = re.compile(r"\S+")
+
+_PAUSES = {"?": "?", "!": "!", ".": ".", ";": ";", "—": ";", "–": ";", "…": ";", ":": ":", ",": ",", "(": ",", ")": ","}
+"""What is spoken for punctuation, the strongest first. The signs on the right are those that Piper's voices were trained
+on; espeak-ng, which read for them, makes a semicolon of dashes and ellipses. A bracket is a comma (chosen)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phonemes:
+    """How a text is pronounced: stress marks, spaces between words, and the punctuation that voices know.
+
+    `words`: (end in the text, end in `symbols`) of each word with a sound, in order. A word is what white space
+    separates, less the punctuation around it. Where espeak-ng drew words together ("of the") the place between them is
+    an estimate.
+    """
+
+    symbols: str
+    words: tuple[tuple[int, int], ...]
+
+
+def phonemize(text: str, *, language: str = "en-us") -> Phonemes:
+    """Return the phonemes of `text`.
 
     Any thread may call it; calls take turns. About 1 ms a sentence.
     """
-    text = without_symbols(text)
     with _LOCK:
         if language not in _backends:
             _backends[language] = _open_backend(language)
-        phonemes: list[str] = _backends[language].phonemize([text], strip=True)
-    return " ".join(phonemes)
+        return _Reader(_backends[language]).read(text)
+
+
+class _Reader:
+    """Reads one text, clause by clause."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+        self._symbols = ""
+        self._words: list[tuple[int, int]] = []
+
+    def read(self, text: str) -> Phonemes:
+        start = 0
+        for mark in _MARKS.finditer(text):
+            if not mark[0].isspace():
+                self._clause(text, start, mark.start())
+                self._pause(mark[0])
+                start = mark.end()
+        self._clause(text, start, len(text))
+        return Phonemes(self._symbols.rstrip(), tuple(self._words))
+
+    def _clause(self, text: str, start: int, end: int) -> None:
+        words = list(_WORD.finditer(text, start, end))
+        whole = self._pronounced([text[start:end]])[0]
+        if not whole:
+            return
+        said = base = len(self._symbols)
+        alone = self._pronounced([word[0] for word in words])
+        for word, at in zip(words, ends_of_words(whole, alone), strict=True):
+            if base + at > said:
+                said = base + at
+                self._words.append((word.end(), said))
+        self._symbols += whole
+
+    def _pause(self, marks: str) -> None:
+        if not self._symbols:
+            return
+        sign = next((sign for mark, sign in _PAUSES.items() if mark in marks), "")
+        self._symbols = self._symbols.rstrip(" ")
+        if sign and not self._symbols.endswith(tuple(_PAUSES.values())):
+            self._symbols += sign
+        self._symbols += " "
+
+    def _pronounced(self, texts: list[str]) -> list[str]:
+        texts = [without_symbols(text) for text in texts]
+        phonemes: list[str] = self._backend.phonemize([text or " " for text in texts], strip=True)
+        return [" ".join(found.split()) for found in phonemes]
 
 
 def _open_backend(language: str) -> Any:
@@ -35,9 +105,14 @@ def _open_backend(language: str) -> Any:
     EspeakWrapper.set_data_path(espeakng_loader.get_data_path())
     quiet = logging.getLogger(f"{__name__}.espeak")
     quiet.setLevel(logging.ERROR)  # it warns of each text in which a number is several words
+    # The punctuation is ours: the phonemizer's cuts "It is 6.28." at both of its stops ("six. twenty eight").
     # "remove-flags": foreign words would otherwise bring "(fr)…(en)" into the phonemes, which voices read aloud.
     return EspeakBackend(
-        language, preserve_punctuation=True, with_stress=True, language_switch="remove-flags", logger=quiet
+        language,
+        punctuation_marks=re.compile(r"(?!)"),
+        with_stress=True,
+        language_switch="remove-flags",
+        logger=quiet,
     )
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 
-def open_session(path: Path, *, threads: int = 1) -> Any:
-    """Return an `onnxruntime.InferenceSession` with `threads` intra-op threads.
+def open_session(model: Path | bytes, *, threads: int = 1) -> Any:
+    """Return an `onnxruntime.InferenceSession` of a model file or its content, with `threads` intra-op threads.
 
     Spinning is off: spinning threads keep a core busy between calls, which starves the event loop on small machines.
     """
@@ -19,7 +19,7 @@ def open_session(path: Path, *, threads: int = 1) -> Any:
     options.log_severity_level = 3  # errors only
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"])
 
 
 class StoppableRun:

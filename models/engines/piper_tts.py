@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+import math
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.engines.espeak_phonemes import phonemize
+from models.engines.phoneme_durations import DURATIONS, with_durations
 from models.engines.ort_session import StoppableRun, open_session
 from models.inference_worker import InferenceWorker, Priority, WorkerClosedError, WorkerOverloadedError
-from models.interfaces import AUDIO_RATE_HZ, EngineError
+from models.interfaces import AUDIO_RATE_HZ, EngineError, SpeechPiece, WordTime
 from models.resampling import pcm24k_from_float
 
 MAX_PHONEMES = 400
@@ -39,8 +43,27 @@ MIN_SPEED, MAX_SPEED = 0.25, 1.5
 _BYTES_PER_SAMPLE = 2
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Phonemes that are synthesised at once; `words` are (end in the text, end in `symbols`) of those that end here."""
+
+    symbols: str
+    words: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """A part's audio; `words` are (end in the text, end in samples), None if the voice doesn't tell."""
+
+    pcm: bytes
+    words: tuple[tuple[int, int], ...] | None
+
+
 class PiperSynthesizer:
-    """SpeechSynthesizer over `<voice>.onnx` and `<voice>.onnx.json`. One voice, so every `voice` gets it."""
+    """SpeechSynthesizer over `<voice>.onnx` and `<voice>.onnx.json`. One voice, so every `voice` gets it.
+
+    It tells word times if the voice's graph lets its phonemes' durations be seen, as those that Piper exports do.
+    """
 
     def __init__(self, model: Path, worker: InferenceWorker, *, threads: int = 2) -> None:
         config = json.loads(model.with_name(model.name + ".json").read_text("utf-8"))
@@ -48,26 +71,28 @@ class PiperSynthesizer:
         self._rate_hz: int = config["audio"]["sample_rate"]
         self._language: str = config["espeak"]["voice"]
         self._ids: dict[str, list[int]] = config["phoneme_id_map"]
-        self._session = open_session(model, threads=threads)
+        self._session = open_session(with_durations(model.read_bytes()), threads=threads)
+        self._timed = DURATIONS in [output.name for output in self._session.get_outputs()]
 
     async def synthesize(
         self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
-    ) -> AsyncGenerator[bytes, None]:
+    ) -> AsyncGenerator[SpeechPiece, None]:
         """Yield the audio of `text`; see SpeechSynthesizer. Text without any sound yields nothing."""
         priority = Priority.TTS_FIRST if first else Priority.TTS_REST
         length_scale = 1.0 / min(max(speed, MIN_SPEED), MAX_SPEED)
         run = StoppableRun()
+        said = 0
         try:
-            parts = await self._worker.run(lambda: self._phoneme_parts(text), priority=priority)
+            parts = await self._worker.run(lambda: self._parts(text), priority=priority)
             for index, part in enumerate(parts):
-                pcm = await self._worker.run(
+                spoken = await self._worker.run(
                     lambda part=part: self._speak(part, length_scale, run),  # type: ignore[misc]  # mypy infers no default
                     priority=priority if index == 0 else Priority.TTS_REST,
                     terminate=run.stop,
                 )
-                piece_bytes = int(PIECE_S * AUDIO_RATE_HZ) * _BYTES_PER_SAMPLE
-                for start in range(0, len(pcm), piece_bytes):
-                    yield pcm[start : start + piece_bytes]
+                for piece in _pieces(spoken, said):
+                    yield piece
+                said += len(spoken.pcm) // _BYTES_PER_SAMPLE
         except WorkerOverloadedError as error:
             raise EngineError("tts_overloaded", "The speech synthesiser is overloaded: too many sessions.") from error
         except WorkerClosedError as error:
@@ -81,28 +106,61 @@ class PiperSynthesizer:
 
     def warm_up(self) -> None:
         """Speak a word, so that the first user doesn't pay for first-run allocations."""
-        for part in self._phoneme_parts("Ready."):
+        for part in self._parts("Ready."):
             self._speak(part, 1.0, StoppableRun())
 
-    def _phoneme_parts(self, text: str) -> list[str]:
-        phonemes = "".join(symbol for symbol in phonemize(text, language=self._language) if symbol in self._ids)
-        if not any(symbol.isalpha() for symbol in phonemes):
+    def _parts(self, text: str) -> list[_Part]:
+        found = phonemize(text, language=self._language)
+        known = [symbol in self._ids for symbol in found.symbols]
+        symbols = "".join(symbol for symbol, is_known in zip(found.symbols, known, strict=True) if is_known)
+        if not any(symbol.isalpha() for symbol in symbols):
             return []  # punctuation and emoji only: the voice would breathe
-        return cut_between_words(phonemes, MAX_PHONEMES)
+        parts, at = [], 0
+        words = [(text_end, sum(known[:end])) for text_end, end in found.words]
+        for part in cut_between_words(symbols, MAX_PHONEMES):
+            start = symbols.index(part, at)
+            at = start + len(part)
+            parts.append(_Part(part, tuple((text_end, end - start) for text_end, end in words if start < end <= at)))
+        return parts
 
-    def _speak(self, phonemes: str, length_scale: float, run: StoppableRun) -> bytes:
+    def _speak(self, part: _Part, length_scale: float, run: StoppableRun) -> _Spoken:
         pad = self._ids["_"]
         ids = [*self._ids["^"], *pad]
-        for symbol in phonemes:
+        ends = [len(ids)]  # after so many symbols, how many ids
+        for symbol in part.symbols:
             ids += [*self._ids[symbol], *pad]
+            ends.append(len(ids))
         ids += self._ids["$"]
         inputs: dict[str, Any] = {
             "input": np.array([ids], np.int64),
             "input_lengths": np.array([len(ids)], np.int64),
             "scales": np.array([NOISE_SCALE, length_scale, NOISE_W], np.float32),
         }
-        (audio,) = self._session.run(None, inputs, run.options)
-        return pcm24k_from_float(trim_silence(audio.ravel(), self._rate_hz), self._rate_hz)
+        audio, *durations = (output.ravel() for output in self._session.run(None, inputs, run.options))
+        kept = loud_range(audio, self._rate_hz)
+        pcm = pcm24k_from_float(audio[kept.start : kept.stop], self._rate_hz)
+        if not self._timed:
+            return _Spoken(pcm, None)
+        frames = np.cumsum(durations[0])
+        scale = AUDIO_RATE_HZ / self._rate_hz
+        words = []
+        for text_end, end in part.words:
+            at = audio.size * frames[ends[end] - 1] / frames[-1] - kept.start
+            words.append((text_end, min(max(0, math.ceil(at * scale)), len(pcm) // _BYTES_PER_SAMPLE)))
+        return _Spoken(pcm, tuple(words))
+
+
+def _pieces(spoken: _Spoken, offset: int) -> Iterator[SpeechPiece]:
+    """Yield a part's audio in pieces with the words that end in each; `offset` samples of the text came before it."""
+    size = int(PIECE_S * AUDIO_RATE_HZ)
+    words = deque(spoken.words or ())
+    for start in range(0, len(spoken.pcm) // _BYTES_PER_SAMPLE, size):
+        pcm = spoken.pcm[start * _BYTES_PER_SAMPLE : (start + size) * _BYTES_PER_SAMPLE]
+        ended = []
+        while words and words[0][1] <= start + size:
+            text_end, audio_end = words.popleft()
+            ended.append(WordTime(text_end, offset + audio_end))
+        yield SpeechPiece(pcm, None if spoken.words is None else tuple(ended))
 
 
 def cut_between_words(phonemes: str, limit: int) -> list[str]:
@@ -116,10 +174,10 @@ def cut_between_words(phonemes: str, limit: int) -> list[str]:
     return [*parts, phonemes] if phonemes else parts
 
 
-def trim_silence(audio: NDArray[np.float32], rate_hz: int) -> NDArray[np.float32]:
-    """Return `audio` with at most `KEPT_SILENCE_S` below `SILENCE_LEVEL` at each end; of silence, nothing."""
+def loud_range(audio: NDArray[np.float32], rate_hz: int) -> range:
+    """Return the samples of `audio` with at most `KEPT_SILENCE_S` below `SILENCE_LEVEL` at each end; of silence, none."""
     loud = np.flatnonzero(np.abs(audio) > SILENCE_LEVEL)
     if loud.size == 0:
-        return audio[:0]
+        return range(0)
     kept = int(KEPT_SILENCE_S * rate_hz)
-    return audio[max(0, int(loud[0]) - kept) : int(loud[-1]) + 1 + kept]
+    return range(max(0, int(loud[0]) - kept), min(audio.size, int(loud[-1]) + 1 + kept))

@@ -1,0 +1,29 @@
+"""How long a Piper voice says each phoneme: its graph computes the durations, but no output of the file tells them."""
+
+from __future__ import annotations
+
+DURATIONS = "/Ceil_output_0"
+"""The node in graphs exported by Piper that holds them: float32 [1, 1, ids], frames of the vocoder's hop (VITS: the ceiling
+of the predicted durations times `length_scale`, so that their sum is the audio's length)."""
+
+_MODEL_GRAPH = 7
+_GRAPH_OUTPUT = 12
+_VALUE_NAME = 1
+"""Field numbers of onnx.proto (ModelProto.graph, GraphProto.output, ValueInfoProto.name)."""
+
+
+def with_durations(model: bytes) -> bytes:
+    """Return the ONNX file `model` with `DURATIONS` as one more output, or as it is if its graph has no such node.
+
+    Protobuf merges a message's field that comes twice, and repeated fields add up: so much text at the end of the file
+    is one more entry in the graph's list of outputs. No ONNX library is needed, and the rest is not read.
+    """
+    name = DURATIONS.encode("ascii")
+    if name not in model:
+        return model
+    return model + _field(_MODEL_GRAPH, _field(_GRAPH_OUTPUT, _field(_VALUE_NAME, name)))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Return a length-delimited protobuf field; its number is below 16 and its content shorter than 128 bytes."""
+    return bytes([number << 3 | 2, len(content)]) + content
