@@ -58,6 +58,7 @@ from gateway.turns.inputs import (
     ToolCallEnded,
     Transcript,
     TranscriptFailed,
+    WordEnd,
 )
 from gateway.turns.machine import TurnMachine
 from gateway.turns.observations import Observation, Speculated, SpeculationFate
@@ -80,6 +81,7 @@ from models.interfaces import (
     EngineError,
     Engines,
     Judgement,
+    SpeechPiece,
     Transcription,
     Utterance,
 )
@@ -435,8 +437,8 @@ class CascadeBackend:
                 action.text, voice=context.voice, speed=context.speed, first=action.first
             )
             async with aclosing(pieces_of(speech)) as pieces:
-                async for pcm in pieces:
-                    self._tell(SynthesizedSpeech(response_id, chunk, pcm))
+                async for piece in pieces:
+                    self._tell(SynthesizedSpeech(response_id, chunk, piece.pcm, _word_ends(piece)))
         except EngineError as error:
             self._tell(SynthesisFailed(response_id, _fault(error)))
         else:
@@ -462,6 +464,12 @@ def _fault(error: EngineError) -> EngineFault:
 def _logprobs(heard: Transcription) -> tuple[TokenLogprob, ...] | None:
     tokens = heard.logprobs
     return None if tokens is None else tuple(TokenLogprob(t.token, t.logprob, t.utf8) for t in tokens)
+
+
+def _word_ends(piece: SpeechPiece) -> tuple[WordEnd, ...] | None:
+    return (
+        None if piece.words is None else tuple(WordEnd(word.text_end, word.audio_end_samples) for word in piece.words)
+    )
 
 
 def _usage(end: ChatEnd) -> TokenUsage:

@@ -194,12 +194,24 @@ class GenerationFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class WordEnd:
+    """The first `text_end` characters that the voice was given for a chunk are said by its first `audio_end` samples."""
+
+    text_end: int
+    audio_end: Samples
+
+
+@dataclass(frozen=True, slots=True)
 class SynthesizedSpeech:
-    """More audio of chunk `chunk`: PCM16, 24 kHz, whole samples. The machine only counts it."""
+    """More audio of chunk `chunk`: PCM16, 24 kHz, whole samples. The machine only counts it.
+
+    `words`: the words that end in it; None: the voice knows no word times.
+    """
 
     response_id: str
     chunk: int
     pcm: bytes
+    words: tuple[WordEnd, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

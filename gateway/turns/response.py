@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import assert_never
@@ -19,6 +19,7 @@ from gateway.turns.inputs import (
     SynthesizedSpeech,
     TextDelta,
     ToolCallEnded,
+    WordEnd,
 )
 from gateway.turns.observations import Observation
 from gateway.turns.playout import VirtualPlayer
@@ -100,11 +101,16 @@ class _Message:
 
 @dataclass(slots=True)
 class _Speaking:
-    """The chunk that the synthesiser works on."""
+    """The chunk that the synthesiser works on; its audio begins `audio_start` samples into its message's.
+
+    `timed`: the voice tells when words end.
+    """
 
     index: int
     chunk: Chunk
     deadline: Samples
+    audio_start: Samples
+    timed: bool = False
 
 
 @dataclass(slots=True)
@@ -198,8 +204,8 @@ class Response:
                 self._tool_calls.discard(item_id)
                 if self.phase is Phase.AWAITING_TOOLS and not self._tool_calls:
                     self.complete(now, out)
-            case SynthesizedSpeech(chunk=chunk, pcm=pcm):
-                self._speech(chunk, pcm, now, out)
+            case SynthesizedSpeech():
+                self._speech(message, now, out)
             case SynthesisEnded(chunk=chunk):
                 self._chunk_spoken(chunk, now, out)
             case SynthesisFailed(fault=fault):
@@ -305,7 +311,8 @@ class Response:
             if chunk.spoken:  # the last chunk has none if the reply ends in what no voice can say
                 index = self._spoken_chunks
                 self._spoken_chunks += 1
-                self._speaking = _Speaking(index, chunk, now + self.deadlines.speech)
+                assert self._message is not None
+                self._speaking = _Speaking(index, chunk, now + self.deadlines.speech, self._message.audio)
                 out.append(Synthesize(self.response_id, index, chunk.spoken, first=index == 0))
         if self.phase is Phase.GENERATED and self._speaking is None and not self._waiting:
             self._end_message(out)
@@ -320,17 +327,32 @@ class Response:
         ends_at = self.player.ends_at
         return now if ends_at is None else max(now, ends_at - SYNTHESIS_LEAD)
 
-    def _speech(self, index: int, pcm: bytes, now: Samples, out: list[Output]) -> None:
-        if self._speaking is None or self._speaking.index != index or self._message is None:
+    def _speech(self, speech: SynthesizedSpeech, now: Samples, out: list[Output]) -> None:
+        speaking, message = self._speaking, self._message
+        if speaking is None or speaking.index != speech.chunk or message is None:
             return
-        self._speaking.deadline = now + self.deadlines.speech
-        samples = samples_from_bytes(len(pcm))
+        speaking.deadline = now + self.deadlines.speech
+        samples = samples_from_bytes(len(speech.pcm))
         if not samples:
             return
-        self._message.audio += samples
+        message.audio += samples
         self.audio_sent = True
-        self.player.push(self._message.item_id, samples, now)
-        out.append(OutputAudio(self.response_id, self._message.item_id, pcm))
+        self.player.push(message.item_id, samples, now)
+        out.append(OutputAudio(self.response_id, message.item_id, speech.pcm))
+        if speech.words is not None:
+            speaking.timed = True
+            self._mark_words(speech.words, out)
+
+    def _mark_words(self, words: Sequence[WordEnd], out: list[Output]) -> None:
+        """Place the words that the voice says end in the audio that was sent; what it says of other audio is void."""
+        speaking, message = self._speaking, self._message
+        assert speaking is not None
+        assert message is not None
+        for word in words:
+            text_end = speaking.chunk.text_said(word.text_end)
+            audio_end = speaking.audio_start + word.audio_end
+            if text_end > message.marked_text and message.marked_audio <= audio_end <= message.audio:
+                self._mark(text_end, audio_end, out)
 
     def _chunk_spoken(self, index: int, now: Samples, out: list[Output]) -> None:
         if self._speaking is None or self._speaking.index != index or self._message is None:
@@ -346,9 +368,12 @@ class Response:
         out.append(OutputSpoken(self.response_id, self._message.item_id, text_end, audio_end))
 
     def _mark_cut_chunk(self, out: list[Output]) -> None:
-        """Estimate how long the chunk in the synthesiser would have become, so that its heard share can be told."""
+        """Estimate how long the chunk in the synthesiser would have become, so that its heard share can be told.
+
+        Where the voice tells when words end there is nothing to estimate: a word without a mark was not said.
+        """
         message, speaking = self._message, self._speaking
-        if message is None or speaking is None or message.audio == message.marked_audio:
+        if message is None or speaking is None or speaking.timed or message.audio == message.marked_audio:
             return
         pace = message.marked_audio // message.marked_text if message.marked_audio else DEFAULT_PACE
         expected = message.marked_audio + pace * (speaking.chunk.text_end - message.marked_text)

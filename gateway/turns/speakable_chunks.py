@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from bisect import bisect_right
+from dataclasses import dataclass, field
 from enum import IntEnum
 
-from gateway.turns.spoken_text import MAY_END_SENTENCE, is_abbreviation, spoken_text
+from gateway.turns.spoken_text import MAY_END_SENTENCE, is_abbreviation, traced_spoken_text, words_said
 
 MIN_CHUNK_SIZE = 12
 """No piece is cut that is shorter, except before code and at the end. Chosen: two or three words, ~0.7 s of speech."""
@@ -79,12 +80,19 @@ class _Span(IntEnum):
 class Chunk:
     """A piece of the reply: its raw text ends `text_end` characters into the reply, where the next one begins.
 
-    `spoken` is for the voice; it is empty only in the last chunk of a reply that ends in something unspeakable.
+    `spoken` is for the voice; it is empty only in the last chunk of a reply that ends in something unspeakable. `words`:
+    (end in `spoken`, end in the reply) of each word of the reply that is said.
     """
 
     text_end: int
     spoken: str
     first: bool
+    words: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
+
+    def text_said(self, spoken_end: int) -> int:
+        """Return how many characters of the reply end in words said by the first `spoken_end` of `spoken`; 0 for none."""
+        said = bisect_right(self.words, spoken_end, key=lambda word: word[0])
+        return self.words[said - 1][1] if said else 0
 
 
 class SpeakableChunks:
@@ -307,17 +315,22 @@ class SpeakableChunks:
 
     def _cut(self, at: int) -> list[Chunk]:
         """Return the piece before `at`, or a part of it if its words are too long; empty if it is unspeakable."""
-        spoken = spoken_text(self._buffer[:at], self._language)
-        while len(spoken) > MAX_CHUNK_SIZE and (earlier := [cut for cut in self._cuts if cut < at]):
+        raw = self._buffer[:at]
+        spoken = traced_spoken_text(raw, self._language)
+        while len(spoken.text) > MAX_CHUNK_SIZE and (earlier := [cut for cut in self._cuts if cut < at]):
             middle = at / 2
             at = min(earlier, key=lambda cut: abs(cut - middle))
-            spoken = spoken_text(self._buffer[:at], self._language)
+            raw = self._buffer[:at]
+            spoken = traced_spoken_text(raw, self._language)
+        base = self._base
         self._drop(at)
         self._line_head = self._line_at == 0
-        return [self._chunk(spoken)] if any(map(str.isalnum, spoken)) else []
+        if not any(map(str.isalnum, spoken.text)):
+            return []
+        return [self._chunk(spoken.text, tuple((end, base + place) for end, place in words_said(raw, spoken)))]
 
-    def _chunk(self, spoken: str) -> Chunk:
-        chunk = Chunk(text_end=self._base, spoken=spoken, first=not self._any)
+    def _chunk(self, spoken: str, words: tuple[tuple[int, int], ...] = ()) -> Chunk:
+        chunk = Chunk(self._base, spoken, not self._any, words)
         self._any = True
         self._text_end = self._base
         return chunk

@@ -9,10 +9,11 @@ five", "and/or" "and slash or", "→" "right arrow", "2.1.0" ran its middle toge
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
 
-_Rewrite = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
+from gateway.turns.traced_text import GROUP, Replacement, TracedText, joined
+
+_Rewrite = tuple[re.Pattern[str], Replacement]
 
 ABBREVIATIONS = {
     "Dr.": "Doctor", "Mr.": "Mister", "Mrs.": "Missus", "Ms.": "Miz", "Prof.": "Professor",
@@ -58,20 +59,22 @@ _CJK = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
 _EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2500-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff©®™"  # and arrows
 _JOINERS = "\u200d\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f"
 
+_RAW_WORD = re.compile(rf"[{_CJK}]|[^\s{_CJK}]+")
 _FENCE = re.compile(
     r"^[ \t]*(?:(?:[-*+>]|\d{1,3}[.)])[ \t]+)*(```|~~~)[^`\n]*(?:\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)|\Z)",
     re.DOTALL | re.MULTILINE,
 )
 _RULE = re.compile(r"[\W_]*")
+_TABLE_RULE = re.compile(r"[-=|:+]+")
 _BLOCK = re.compile(r"(?P<heading>#{1,6}(?:\s+|$))|(?:[-*+•]\s+(?:\[[ xX]\]\s+)?)|(?P<number>\d{1,3})[.)]\s+")
 _NEEDS_STOP = re.compile(r"""[^\W_][)\]"'”’*_`]*(?:\s+#+)?$""")
 
 _INLINE: list[_Rewrite] = [
-    (re.compile(r"<((?:https?://|mailto:)[^<>\s]+)>"), r"\1"),
+    (re.compile(r"<((?:https?://|mailto:)[^<>\s]+)>"), GROUP),
     (re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL), " "),
-    (re.compile(r"""!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+["'(][^\n]*?["')])?\s*\)"""), r"\1"),
-    (re.compile(r"!?\[([^\[\]]+)\]\[[^\[\]]*\]"), r"\1"),
-    (re.compile(r"`+([^`]*)`+"), r"\1"),
+    (re.compile(r"""!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+["'(][^\n]*?["')])?\s*\)"""), GROUP),
+    (re.compile(r"!?\[([^\[\]]+)\]\[[^\[\]]*\]"), GROUP),
+    (re.compile(r"`+([^`]*)`+"), GROUP),
     (re.compile(r"mailto:", re.IGNORECASE), ""),
     (
         re.compile(rf"(?<![a-z0-9])(?:[a-z][a-z0-9+.-]*://(?:www\.)?|www\.)[^\s<>\"“”|{_CJK}]*", re.IGNORECASE),
@@ -85,7 +88,7 @@ _INLINE: list[_Rewrite] = [
 _STRAY: list[_Rewrite] = [
     (re.compile(r"(?<![^\W_])_+|_+(?![^\W_])|[*`~#\[\]\\]+"), ""),
     (re.compile(r"_+"), " "),
-    (re.compile(r"\s+"), " "),
+    (re.compile(r"\s{2,}|[^\S ]"), " "),
     (re.compile(r" +(?=[,.!?;:](?:\s|$))"), ""),
 ]
 
@@ -95,16 +98,39 @@ def spoken_text(raw: str, language: str = "en") -> str:
 
     `language` is a BCP 47 tag; only its primary part counts. Fenced code is left out, an unclosed fence to the end.
     """
-    text = _FENCE.sub("\n", raw)
+    return traced_spoken_text(raw, language).text
+
+
+def traced_spoken_text(raw: str, language: str = "en") -> TracedText:
+    """Return `spoken_text` with the place in `raw` that each of its characters comes from."""
+    text = TracedText.of(raw).sub(_FENCE, "\n")
     for pattern, replacement in _INLINE:
-        text = pattern.sub(replacement, text)
+        text = text.sub(pattern, replacement)
     text = _without_blocks(text)
     if language.split("-")[0].lower() == "en":
         for pattern, replacement in _ENGLISH:
-            text = pattern.sub(replacement, text)
+            text = text.sub(pattern, replacement)
     for pattern, replacement in _STRAY:
-        text = pattern.sub(replacement, text)
+        text = text.sub(pattern, replacement)
     return text.strip()
+
+
+def words_said(raw: str, spoken: TracedText) -> tuple[tuple[int, int], ...]:
+    """Return (end in the spoken text, end in `raw`) of each word of `raw` that is said.
+
+    The word has been said when the spoken text has been said up to there, and no earlier: an amount or an address ends
+    with all that became of it. What is silent belongs to the word after it.
+    """
+    said: list[tuple[int, int]] = []
+    sounds = [at for at, character in enumerate(spoken.text) if character.isalnum()]
+    done = 0
+    for word in _RAW_WORD.finditer(raw):
+        before = done
+        while done < len(sounds) and spoken.places[sounds[done]] < word.end():
+            done += 1
+        if done > before:
+            said.append((sounds[done - 1] + 1, word.end()))
+    return tuple(said)
 
 
 def is_abbreviation(word: str) -> bool:
@@ -119,27 +145,29 @@ def _host(url: str) -> str:
     return host.removeprefix("www.") + url[len(address) :]
 
 
-def _without_blocks(text: str) -> str:
+def _without_blocks(text: TracedText) -> TracedText:
     """Return the lines of `text` in one, without block markup; blocks that end without punctuation get a full stop."""
-    said: list[str] = []
+    said: list[TracedText] = []
     stop_due = False  # the line before was a heading, an item or a row, or a blank line followed it
-    for line in text.split("\n"):
-        line = line.strip().lstrip("> ")
-        marker = _BLOCK.match(line)
-        is_row = "|" in line
-        if said and (stop_due or marker or is_row or not line) and _NEEDS_STOP.search(said[-1]):
-            said[-1] += "."
-        if _RULE.fullmatch(line):
-            if line:  # punctuation that a chunk begins with; rules and table separators go with the stray markup
-                said.append(re.sub(r"[-=|:+]+", "", line))
+    for whole_line in text.split("\n"):
+        line = whole_line.strip("> ")
+        marker = _BLOCK.match(line.text)
+        is_row = "|" in line.text
+        if said and (stop_due or marker or is_row or not line.text) and _NEEDS_STOP.search(said[-1].text):
+            said[-1] = said[-1].followed_by(".")
+        if _RULE.fullmatch(line.text):
+            if line.text:  # punctuation that a chunk begins with; rules and table separators go with the stray markup
+                said.append(line.sub(_TABLE_RULE, ""))
             continue
         stop_due = is_row or marker is not None
         if is_row:
-            line = ", ".join(cell for cell in map(str.strip, line.split("|")) if cell)
+            cells = [cell.strip() for cell in line.split("|")]
+            line = joined([cell for cell in cells if cell.text], ", ")
         elif marker:
-            line = (f"{marker['number']}, " if marker["number"] else "") + line[marker.end() :]
+            rest = line.part(marker.end(), len(line.text))
+            line = joined([line.part(*marker.span("number")), rest], ", ") if marker["number"] else rest
         said.append(line)
-    return " ".join(said)
+    return joined(said, " ")
 
 
 def _amount(match: re.Match[str]) -> str:
@@ -213,7 +241,7 @@ _ENGLISH: list[_Rewrite] = [
     (re.compile(r"\bSt\.(?=\s+[A-Z])"), "Saint"),
     (re.compile(r"\bSt\.(?!\w)"), "Street"),
     (re.compile(r"\b(?:[A-Z]\.){2,}"), lambda initials: initials[0].replace(".", " ").rstrip()),
-    (re.compile(r"\b([A-HJ-Z])\.(?=\s+[A-Z])"), r"\1"),
+    (re.compile(r"\b([A-HJ-Z])\.(?=\s+[A-Z])"), GROUP),
     (re.compile(r"\s*&\s*"), " and "),
     (re.compile(r"(?<=\d)\s*[*×]\s*(?=\d)"), " times "),
     (re.compile(r"(?<=\b[CF])#"), " sharp"),

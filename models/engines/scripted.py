@@ -7,6 +7,7 @@ replace by a clock of their own.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,9 +24,11 @@ from models.interfaces import (
     ChatToolCall,
     EngineError,
     Judgement,
+    SpeechPiece,
     TokenLogprob,
     Transcription,
     Utterance,
+    WordTime,
 )
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -259,30 +262,37 @@ class ScriptedSynthesizer:
     """SpeechSynthesizer whose audio is a soft tone of `word_ms` for each word.
 
     The first piece (`piece_ms` of audio) comes `ttfb_ms` after the call, the rest at `realtime_factor` times real time.
+    `timed`: it tells when words end.
     """
 
     word_ms: float = 300.0
     ttfb_ms: float = 30.0
     realtime_factor: float = 20.0
     piece_ms: float = 200.0
+    timed: bool = True
     sleep: Sleep = asyncio.sleep
     calls: list[SpokenText] = field(default_factory=list)
 
     async def synthesize(
         self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
-    ) -> AsyncGenerator[bytes, None]:
+    ) -> AsyncGenerator[SpeechPiece, None]:
         """Yield the tone for `text`."""
-        audio_ms = len(text.split()) * self.word_ms / speed
+        words = list(re.finditer(r"\S+", text))
+        audio_ms = len(words) * self.word_ms / speed
         call = SpokenText(text, first, audio_ms)
         self.calls.append(call)
         samples = int(audio_ms * AUDIO_RATE_HZ / 1000)
+        times = deque(WordTime(word.end(), samples * (at + 1) // len(words)) for at, word in enumerate(words))
         piece = max(1, int(self.piece_ms * AUDIO_RATE_HZ / 1000))
         for start in range(0, samples, piece):
             end = min(start + piece, samples)
             piece_s = (end - start) / AUDIO_RATE_HZ
             await self.sleep(self.ttfb_ms / 1000 if start == 0 else piece_s / self.realtime_factor)
             call.yielded_ms = end * 1000 / AUDIO_RATE_HZ
-            yield soft_tone(start, end)
+            ended = []
+            while times and times[0].audio_end_samples <= end:
+                ended.append(times.popleft())
+            yield SpeechPiece(soft_tone(start, end), tuple(ended) if self.timed else None)
         call.completed = True
 
     @property

@@ -41,7 +41,7 @@ class OfflineSpeech:
 
         async def synthesise() -> bytes:
             async with aclosing(self._engines.tts.synthesize(text)) as pieces:
-                return b"".join([piece async for piece in pieces])
+                return b"".join([piece.pcm async for piece in pieces])
 
         samples = np.frombuffer(self._run(synthesise()), "<i2").astype(np.float64)
         scaled = np.round(samples * (PEAK * 32_767 / np.abs(samples).max())).astype("<i2")

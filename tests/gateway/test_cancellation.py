@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from models.engines.scripted import ScriptedChat, ScriptedSynthesizer
-from models.interfaces import ChatEvent, ChatRequest, ChatText
+from models.interfaces import ChatEvent, ChatRequest, ChatText, SpeechPiece
 from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.scripted_cascade import kinds, open_session, samples_in, scripted_engines, voice
 
@@ -31,7 +31,7 @@ class StuckSynthesizer(ScriptedSynthesizer):
         self.stuck = 0
         self.freed = 0
 
-    async def synthesize(self, text: str, **options: Any) -> AsyncGenerator[bytes, None]:
+    async def synthesize(self, text: str, **options: Any) -> AsyncGenerator[SpeechPiece, None]:
         async for piece in super().synthesize(text, **options):
             yield piece
             self.stuck += 1

@@ -14,7 +14,7 @@ from gateway.backends.engine_work import EngineWork
 from gateway.turns import inputs
 from gateway.turns.settings import Deadlines
 from models.engines.scripted import SCRIPTED_LOGPROB, Hang, ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer
-from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, ChatToolCall, EngineError, Transcription
+from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, ChatToolCall, EngineError, SpeechPiece, Transcription
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
     CommandRefused,
@@ -30,6 +30,7 @@ from protocol.backend_events import (
     InputTranscriptDelta,
     InputTranscriptFailed,
     OutputAudio,
+    OutputSpoken,
     OutputTextDelta,
     PlayoutCut,
     RefusalKind,
@@ -88,8 +89,8 @@ class DeafRecognizer:
 class HoarseSynthesizer:
     """Fails after one piece."""
 
-    async def synthesize(self, text: str, **_options: Any) -> AsyncGenerator[bytes, None]:
-        yield bytes(480)
+    async def synthesize(self, text: str, **_options: Any) -> AsyncGenerator[SpeechPiece, None]:
+        yield SpeechPiece(bytes(480))
         raise EngineError("tts_failed", "The voice failed.")
 
 
@@ -409,11 +410,11 @@ async def test_cancelling_run_stops_all_work_and_closes_every_stream(time: FedTi
 
 async def test_what_stopped_engines_still_say_after_the_end_goes_nowhere(time: FedTime) -> None:
     class Stubborn:
-        async def synthesize(self, text: str, **_options: Any) -> AsyncGenerator[bytes, None]:
+        async def synthesize(self, text: str, **_options: Any) -> AsyncGenerator[SpeechPiece, None]:
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                yield bytes(480)
+                yield SpeechPiece(bytes(480))
 
     async with running(time, scripted_engines(time, tts=Stubborn())) as cascade:
         await cascade.ask()
@@ -549,7 +550,7 @@ async def test_a_bug_met_in_the_middle_of_a_stream_closes_the_stream(
                 closed.append("chat")
 
     class Voice(ScriptedSynthesizer):
-        async def synthesize(self, text: str, **options: Any) -> AsyncGenerator[bytes, None]:
+        async def synthesize(self, text: str, **options: Any) -> AsyncGenerator[SpeechPiece, None]:
             try:
                 async for piece in super().synthesize(text, **options):
                     yield piece
@@ -681,7 +682,8 @@ async def test_cleared_audio_is_not_transcribed(time: FedTime) -> None:
 
 async def test_a_barge_in_keeps_the_order_of_the_machines_list(time: FedTime) -> None:
     chat = ScriptedChat(["One two three. " * 40], sleep=time.sleep)
-    async with running(time, scripted_engines(time, chat=chat)) as cascade:
+    tts = ScriptedSynthesizer(sleep=time.sleep, timed=False)
+    async with running(time, scripted_engines(time, chat=chat, tts=tts)) as cascade:
         await cascade.ask()
         await time.advance(1_000)
         cascade.events.clear()
@@ -693,6 +695,17 @@ async def test_a_barge_in_keeps_the_order_of_the_machines_list(time: FedTime) ->
         (cut,) = cascade.of(PlayoutCut)
         assert started.start == 0
         assert ended.heard == cut.heard > 0
+
+
+async def test_the_voices_word_times_reach_the_session(time: FedTime) -> None:
+    text = "Yes, one two three."
+    for timed, ends in (True, [4, 8, 12, 19]), (False, []):
+        tts = ScriptedSynthesizer(sleep=time.sleep, timed=timed)
+        async with running(time, scripted_engines(time, chat=ScriptedChat([text], sleep=time.sleep), tts=tts)) as cascade:
+            await cascade.ask()
+            await time.advance(3_000)
+            marks = [(mark.text_end, mark.audio_end) for mark in cascade.of(OutputSpoken)]
+            assert marks == [*((end, 7_200 * (at + 1)) for at, end in enumerate(ends)), (len(text), 4 * 7_200)]
 
 
 async def test_a_client_that_says_what_was_heard_is_believed(time: FedTime) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.interfaces import SpeechPiece
 from models.resampling import pcm24k_from_float
 from models.weights import WeightsStore
 
@@ -54,6 +55,6 @@ def store() -> WeightsStore:
     return WeightsStore()
 
 
-async def collect(pieces: AsyncIterator[bytes]) -> bytes:
+async def collect(pieces: AsyncIterator[SpeechPiece]) -> bytes:
     """Return all of a synthesizer's audio."""
-    return b"".join([piece async for piece in pieces])
+    return b"".join([piece.pcm async for piece in pieces])

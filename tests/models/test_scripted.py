@@ -22,6 +22,7 @@ from models.interfaces import (
     ChatToolCall,
     EngineError,
     Transcription,
+    WordTime,
 )
 from tests.models.conftest import collect
 
@@ -131,6 +132,16 @@ async def test_the_synthesizer_speaks_each_word_for_its_time_at_its_pace() -> No
         ("one two three four", True, True),
         ("one two", False, True),
     ]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+async def test_the_synthesizer_tells_when_each_word_ends_if_it_is_to(timed: bool) -> None:
+    tts = ScriptedSynthesizer(sleep=Clock().sleep, timed=timed)
+    pieces = [piece async for piece in tts.synthesize("one, two  three")]
+    assert [len(piece.pcm) // 2 for piece in pieces] == [4_800] * 4 + [2_400]
+    times = [None if piece.words is None else [*piece.words] for piece in pieces]
+    expected = [[], [WordTime(4, 7_200)], [WordTime(8, 14_400)], [], [WordTime(15, 21_600)]]
+    assert times == (expected if timed else [None] * 5)
 
 
 async def test_a_cut_synthesis_says_how_much_was_taken() -> None:
