@@ -195,7 +195,7 @@ class GenerationFailed:
 
 @dataclass(frozen=True, slots=True)
 class WordEnd:
-    """The first `text_end` characters that the voice was given for a chunk are said by its first `audio_end` samples."""
+    """Of a chunk, the first `text_end` characters for the voice are said by its first `audio_end` samples."""
 
     text_end: int
     audio_end: Samples

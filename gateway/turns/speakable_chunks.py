@@ -80,8 +80,8 @@ class _Span(IntEnum):
 class Chunk:
     """A piece of the reply: its raw text ends `text_end` characters into the reply, where the next one begins.
 
-    `spoken` is for the voice; it is empty only in the last chunk of a reply that ends in something unspeakable. `words`:
-    (end in `spoken`, end in the reply) of each word of the reply that is said.
+    `spoken` is for the voice; it is empty only in the last chunk of a reply that ends in something unspeakable.
+    `words`: (end in `spoken`, end in the reply) of each word of the reply that is said.
     """
 
     text_end: int
@@ -90,7 +90,7 @@ class Chunk:
     words: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False)
 
     def text_said(self, spoken_end: int) -> int:
-        """Return how many characters of the reply end in words said by the first `spoken_end` of `spoken`; 0 for none."""
+        """Return where in the reply the last word ends that the first `spoken_end` of `spoken` say; 0 for none."""
         said = bisect_right(self.words, spoken_end, key=lambda word: word[0])
         return self.words[said - 1][1] if said else 0
 

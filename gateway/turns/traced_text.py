@@ -14,7 +14,10 @@ Replacement = str | Callable[[re.Match[str]], str]
 
 @dataclass(frozen=True, slots=True)
 class TracedText:
-    """`places[i]` is where in the original the character `text[i]`, or the match that became it, begins. They never fall."""
+    """`places[i]` is where in the original the character `text[i]` stands, or the end of the match that became it.
+
+    Places never fall.
+    """
 
     text: str
     places: list[int]
@@ -25,7 +28,7 @@ class TracedText:
         return TracedText(original, list(range(len(original))))
 
     def sub(self, pattern: re.Pattern[str], replacement: Replacement) -> TracedText:
-        """Return the text with every match replaced; new characters come from where their match begins."""
+        """Return the text with every match replaced; what is new comes from its match's last visible character."""
         matches = list(pattern.finditer(self.text))
         if not matches:
             return self
@@ -42,7 +45,9 @@ class TracedText:
             else:
                 new = replacement if isinstance(replacement, str) else replacement(match)
                 pieces.append(new)
-                places += [self.places[match.start()]] * len(new) if new else []
+                if new:
+                    last = match.start() + max(len(match[0].rstrip()) - 1, 0)
+                    places += [self.places[last]] * len(new)
         pieces.append(self.text[at:])
         places += self.places[at:]
         return TracedText("".join(pieces), places)

@@ -22,8 +22,8 @@ _MARKS = re.compile(r'(?:\s|[;!?¡¿—…"«»“”(){}\[\]]|[.,:](?!\d)|–(?
 _WORD = re.compile(r"\S+")
 
 _PAUSES = {"?": "?", "!": "!", ".": ".", ";": ";", "—": ";", "–": ";", "…": ";", ":": ":", ",": ",", "(": ",", ")": ","}
-"""What is spoken for punctuation, the strongest first. The signs on the right are those that Piper's voices were trained
-on; espeak-ng, which read for them, makes a semicolon of dashes and ellipses. A bracket is a comma (chosen)."""
+"""What is spoken for punctuation, the strongest first. On the right is all that Piper's voices were trained on:
+espeak-ng, which read for them, makes a semicolon of dashes and ellipses. A bracket is a comma (chosen)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ def ends_of_words(clause: str, words: Sequence[str]) -> list[int]:
 
 def _stretches(alone: list[str], groups: list[str]) -> list[tuple[int, int, int, int]]:
     """Return the stretches [a, b) of `alone` and [c, d) of `groups` that correspond, in order."""
-    plain = [[group.translate(_STRESS) for group in side] for side in (alone, groups)]
-    matcher = SequenceMatcher(None, *plain, autojunk=False)
+    plain, other_plain = ([group.translate(_STRESS) for group in side] for side in (alone, groups))
+    matcher = SequenceMatcher(None, plain, other_plain, autojunk=False)
     stretches, at, other_at = [], 0, 0
     for start, other_start, size in matcher.get_matching_blocks():
         stretches.append((at, start, other_at, other_start))

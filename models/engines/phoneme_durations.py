@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 DURATIONS = "/Ceil_output_0"
-"""The node in graphs exported by Piper that holds them: float32 [1, 1, ids], frames of the vocoder's hop (VITS: the ceiling
-of the predicted durations times `length_scale`, so that their sum is the audio's length)."""
+"""The value that holds them in graphs which Piper exports: float32 [1, 1, ids], in frames of the vocoder's hop. It is
+the ceiling of the predicted durations times `length_scale`, so that their sum is the audio's length."""
 
 _MODEL_GRAPH = 7
 _GRAPH_OUTPUT = 12

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.engines.espeak_phonemes import phonemize
-from models.engines.phoneme_durations import DURATIONS, with_durations
 from models.engines.ort_session import StoppableRun, open_session
+from models.engines.phoneme_durations import DURATIONS, with_durations
 from models.inference_worker import InferenceWorker, Priority, WorkerClosedError, WorkerOverloadedError
 from models.interfaces import AUDIO_RATE_HZ, EngineError, SpeechPiece, WordTime
 from models.resampling import pcm24k_from_float
@@ -175,7 +175,7 @@ def cut_between_words(phonemes: str, limit: int) -> list[str]:
 
 
 def loud_range(audio: NDArray[np.float32], rate_hz: int) -> range:
-    """Return the samples of `audio` with at most `KEPT_SILENCE_S` below `SILENCE_LEVEL` at each end; of silence, none."""
+    """Return which samples of `audio` to keep: at most `KEPT_SILENCE_S` below `SILENCE_LEVEL` at each end."""
     loud = np.flatnonzero(np.abs(audio) > SILENCE_LEVEL)
     if loud.size == 0:
         return range(0)

@@ -14,7 +14,16 @@ from gateway.backends.engine_work import EngineWork
 from gateway.turns import inputs
 from gateway.turns.settings import Deadlines
 from models.engines.scripted import SCRIPTED_LOGPROB, Hang, ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer
-from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, ChatToolCall, EngineError, SpeechPiece, Transcription
+from models.interfaces import (
+    ChatEnd,
+    ChatEvent,
+    ChatRequest,
+    ChatText,
+    ChatToolCall,
+    EngineError,
+    SpeechPiece,
+    Transcription,
+)
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
     CommandRefused,
@@ -701,7 +710,9 @@ async def test_the_voices_word_times_reach_the_session(time: FedTime) -> None:
     text = "Yes, one two three."
     for timed, ends in (True, [4, 8, 12, 19]), (False, []):
         tts = ScriptedSynthesizer(sleep=time.sleep, timed=timed)
-        async with running(time, scripted_engines(time, chat=ScriptedChat([text], sleep=time.sleep), tts=tts)) as cascade:
+        async with running(
+            time, scripted_engines(time, chat=ScriptedChat([text], sleep=time.sleep), tts=tts)
+        ) as cascade:
             await cascade.ask()
             await time.advance(3_000)
             marks = [(mark.text_end, mark.audio_end) for mark in cascade.of(OutputSpoken)]

@@ -20,6 +20,7 @@ from protocol.backend_events import (
     ResponseStarted,
 )
 from protocol.commands import ItemTruncated
+from protocol.history import CUT_OFF_MARK, chat_messages
 from protocol.outputs import DiscardItemAudio
 from protocol.speech import SpeechPart
 
@@ -122,6 +123,55 @@ def test_hearing_more_never_claims_fewer_words_and_never_words_that_were_not_sai
     assert more.startswith(whole_chunks.rstrip())
 
 
+# --- words whose ends are known ------------------------------------------------------------------------------------
+
+
+TIMES = [(3, 30), (7, 70), (13, 80), (19, 99), (19, 100)]
+"""Where the words of `FIRST` end, as no count of letters would place them; the last mark ends the chunk."""
+
+
+def timed(*, whole: bool) -> SpeechPart:
+    speech = SpeechPart(text=FIRST + SECOND, audio_sent=150, whole=whole)
+    for text_end, audio_end in TIMES:
+        speech.mark(text_end, audio_end)
+    return speech
+
+
+@pytest.mark.parametrize(
+    ("cut", "words"),
+    [
+        (29, ""),
+        (30, "One"),
+        (69, "One"),
+        (70, "One two"),
+        (79, "One two"),
+        (80, "One two three"),
+        (98, "One two three"),
+        (99, FIRST),
+        (150, FIRST),
+    ],
+)
+def test_a_word_counts_from_the_sample_on_at_which_it_ends(cut: int, words: str) -> None:
+    assert heard(timed(whole=False), cut) == words
+
+
+@pytest.mark.parametrize(("client", "words"), [(75, "One two"), (50, "One"), (0, ""), (99, FIRST), (5_000, FIRST)])
+def test_the_clients_word_moves_a_cut_between_words_either_way(client: int, words: str) -> None:
+    speech = timed(whole=False)
+    speech.gateway_cut = 72
+    speech.client_cut = client
+    assert speech.heard_text() == words
+    assert speech.cut_short
+
+
+def test_dropped_audio_takes_its_words_along() -> None:
+    speech = timed(whole=False)
+    speech.unsend(71)
+    assert speech.heard_text() == "One two"
+    speech.client_cut = 150
+    assert speech.heard_text() == "One two"
+
+
 # --- on the wire ---------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +268,27 @@ def test_a_reply_may_be_truncated_while_it_is_spoken(talk: Any) -> None:
     )
     assert next(e for e in events if e["type"].endswith("transcript.done"))["transcript"] == FIRST + SECOND
     assert events[-2]["response"]["output"][0]["content"][0]["transcript"] == "One two"
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "words"), [(None, "One two"), (700, "One two"), (690, "One"), (790, "One two"), (800, "One two three")]
+)
+def test_the_model_is_told_the_words_heard_and_that_they_were_cut_off(
+    talk: Any, asked_ms: int | None, words: str
+) -> None:
+    talk.user_types("count", id="it_u")
+    talk.backend(
+        ResponseStarted("r"),
+        OutputTextDelta("r", "a", FIRST + SECOND),
+        OutputAudio("r", "a", bytes(48_000)),
+        *(OutputSpoken("r", "a", text_end, audio_end * 240) for text_end, audio_end in TIMES),
+        ResponseEnded("r", EndStatus.CANCELLED, 17_280, EndReason.TURN_DETECTED),
+        PlayoutCut("a", 17_280),
+    )
+    if asked_ms is not None:
+        truncate(talk, asked_ms)
+    messages = chat_messages("", talk.session.conversation.items)
+    assert messages[-1] == {"role": "assistant", "content": words + CUT_OFF_MARK}
 
 
 def test_a_cancelled_reply_remembers_only_what_was_sent(talk: Any) -> None:

@@ -7,6 +7,7 @@ exactly what gateway/backends/cascade.py does, its timer included, and checks ev
 from __future__ import annotations
 
 import heapq
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,6 +51,7 @@ from gateway.turns.inputs import (
     ToolCallEnded,
     Transcript,
     TranscriptFailed,
+    WordEnd,
 )
 from gateway.turns.machine import TurnMachine
 from gateway.turns.observations import Speculated, SpeculationFate
@@ -148,10 +150,11 @@ class Conversation:
     `asr` and `llm` are one answer for all turns, or a list that is used up turn by turn; a reply in several pieces is a
     list in that list. `looks` are the interim transcripts, which take `look_ms` (`asr_ms` where it isn't given);
     `pauses` the words up to each pause, in order, and when they are used up the turn's. `judges` answer after
-    `judge_ms`. `level_dbfs` and `echo` are what the frames captured from now on have. `server_tools` are run by the
-    gateway and take `tool_ms` (None: for ever). `contexts` are what responses and speculations were given: how much the
-    user has said, the last of it, and `context_changes`, which counts cuts and, by hand, what else the client may
-    change. Results of a stopped response still arrive, the worst case.
+    `judge_ms`. `level_dbfs` and `echo` are what the frames captured from now on have. `word_times`: the voice tells
+    when its words end. `server_tools` are run by the gateway and take `tool_ms` (None: for ever). `contexts` are what
+    responses and speculations were given: how much the user has said, the last of it, and `context_changes`, which
+    counts cuts and, by hand, what else the client may change. Results of a stopped response still arrive, the worst
+    case.
     """
 
     def __init__(
@@ -168,6 +171,7 @@ class Conversation:
         tts: EngineFault | Hang | None = None,
         tts_fails_at_chunk: int = 0,
         word_ms: int = 300,
+        word_times: bool = False,
         asr_ms: int = 100,
         first_token_ms: int = 200,
         token_ms: int = 20,
@@ -195,6 +199,7 @@ class Conversation:
         self.tts = tts
         self.tts_fails_at_chunk = tts_fails_at_chunk
         self.word_ms = word_ms
+        self.word_times = word_times
         self.asr_ms = asr_ms
         self.look_ms = asr_ms if look_ms is None else look_ms
         self.first_token_ms = first_token_ms
@@ -502,12 +507,15 @@ class Conversation:
             return
         if isinstance(self.tts, Hang) and order.chunk >= self.tts_fails_at_chunk:
             return
-        left, at = self.word_ms * len(order.text.split()), self.first_audio_ms
-        while left > 0:
+        words = [word.end() for word in re.finditer(r"\S+", order.text)]
+        said, at = 0, self.first_audio_ms
+        while (left := self.word_ms * len(words) - said) > 0:
             piece = min(self.piece_ms, left)
             pcm = bytes(bytes_from_samples(samples_from_ms(piece)))
-            self.later(at, SynthesizedSpeech(order.response_id, order.chunk, pcm))
-            left -= piece
+            ended = range(said // self.word_ms, (said + piece) // self.word_ms)
+            times = tuple(WordEnd(words[word], samples_from_ms(self.word_ms * (word + 1))) for word in ended)
+            self.later(at, SynthesizedSpeech(order.response_id, order.chunk, pcm, times if self.word_times else None))
+            said += piece
             at += self.piece_every_ms
         self.later(at, SynthesisEnded(order.response_id, order.chunk))
 

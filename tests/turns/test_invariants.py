@@ -42,6 +42,7 @@ from gateway.turns.inputs import (
     ToolCallEnded,
     Transcript,
     TranscriptFailed,
+    WordEnd,
 )
 from gateway.turns.response import Output
 from gateway.turns.settings import BargeIn, Deadlines, Detection, Eagerness, TurnSettings
@@ -55,6 +56,12 @@ TEXTS = ["Yes. ", "Well, this is a whole sentence. ", "and on ", "<think>", "</t
 JUDGES = frozenset({"audio", "probability"})
 JUDGED = Detection(semantic=Eagerness.MEDIUM, barge_in=BargeIn.JUDGED)
 LOOKS = ["hello you", "hello you there", None, "", "mm-hm", "stop", "whole sentence and"]
+WORDS = [
+    (),
+    (WordEnd(4, 100), WordEnd(9, 400)),
+    (WordEnd(9, 0), WordEnd(2, 9_999), WordEnd(99, 480)),
+    (WordEnd(0, -1),),
+]
 QUICK = Deadlines(transcript=40_000, first_token=30_000, next_token=20_000, speech=25_000, tools=15_000)
 SETTINGS = [
     TurnSettings(deadlines=QUICK, live_transcript=True),
@@ -113,6 +120,7 @@ class Chaos(Conversation):
                 self.possible += [GenerationFailed(of, FAULT)]
             case Synthesize(response_id=of, chunk=chunk):
                 self.possible += [SynthesizedSpeech(of, chunk, bytes(n)) for n in (0, 480, 48_000, 2_000_000)]
+                self.possible += [SynthesizedSpeech(of, chunk, bytes(960), words) for words in WORDS]
                 self.possible += [SynthesisEnded(of, chunk), SynthesisFailed(of, FAULT)]
             case _:
                 pass
