@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from clients.wav_audio import RATE_HZ, Clip, speech_span
-from models.interfaces import Engines
+from models.interfaces import Engines, WordTime
 from models.loading import load_engines
 
 T = TypeVar("T")
@@ -35,6 +35,20 @@ class OfflineSpeech:
         """Return the words in `pcm`."""
         heard = self._run(self._engines.asr.transcribe(pcm))
         return heard.text if heard else ""
+
+    def word_times(self, text: str) -> tuple[list[WordTime], int]:
+        """Return when the voice says that the words of `text` end, and how many samples all of it takes."""
+
+        async def synthesise() -> tuple[list[WordTime], int]:
+            times: list[WordTime] = []
+            samples = 0
+            async with aclosing(self._engines.tts.synthesize(text)) as pieces:
+                async for piece in pieces:
+                    times += piece.words or ()
+                    samples += len(piece.pcm) // 2
+            return times, samples
+
+        return self._run(synthesise())
 
     def _say(self, text: str) -> Clip:
         """Return `text` as speech: peak −6 dBFS, edges trimmed to 10 ms frames."""
