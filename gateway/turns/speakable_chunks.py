@@ -13,7 +13,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from gateway.turns.spoken_text import MAY_END_SENTENCE, is_abbreviation, traced_spoken_text, words_said
+from gateway.turns.abbreviations import MAY_END_SENTENCE, is_abbreviation
+from gateway.turns.spoken_text import traced_spoken_text, words_said
 
 MIN_CHUNK_SIZE = 12
 """No piece is cut that is shorter, except before code and at the end. Chosen: two or three words, ~0.7 s of speech."""
@@ -55,8 +56,8 @@ _LIST_MARKER = re.compile(r"\d{1,3}[.)]|#{1,6}|[-*+•>|]")
 _LEANING = frozenset("a an and as at but by for from in is my of on or our so the to with your".split())
 """Words that the voice should not be cut after, as the next one belongs to them."""
 
-_SENTENCE_SIGNS = ".!?。！？｡"
-_CLAUSE_SIGNS = ",;:—–…、，：；､"
+_SENTENCE_SIGNS = ".!?。！？｡।॥؟۔"
+_CLAUSE_SIGNS = ",;:—–…、，：；､،؛"
 _SIGNS = frozenset(_SENTENCE_SIGNS + _CLAUSE_SIGNS)
 _UNSPACED_SIGNS = frozenset("。！？｡—…、，：；､")
 _CLOSERS = frozenset("\"'”’»)]}*_~`」』）】》〉〕］")

@@ -11,6 +11,8 @@ GROUP = r"\1"
 
 Replacement = str | Callable[[re.Match[str]], str]
 
+Rewrite = tuple[re.Pattern[str], Replacement]
+
 
 @dataclass(frozen=True, slots=True)
 class TracedText:
@@ -51,6 +53,13 @@ class TracedText:
         pieces.append(self.text[at:])
         places += self.places[at:]
         return TracedText("".join(pieces), places)
+
+    def sub_all(self, rewrites: Iterable[Rewrite]) -> TracedText:
+        """Return the text after all `rewrites`, in their order."""
+        text = self
+        for pattern, replacement in rewrites:
+            text = text.sub(pattern, replacement)
+        return text
 
     def part(self, start: int, end: int) -> TracedText:
         """Return the characters [start, end)."""

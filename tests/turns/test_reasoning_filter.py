@@ -20,7 +20,7 @@ def test_rb36_an_unclosed_block_hides_everything_to_the_end() -> None:
     assert shown("<think>", "I wonder", " what </thin") == ""
 
 
-@pytest.mark.parametrize("name", ["think", "thinking", "reasoning", "THINK", "Reasoning"])
+@pytest.mark.parametrize("name", ["think", "thinking", "reasoning", "thought", "seed:think", "THINK", "Reasoning"])
 def test_every_tag_name_hides_its_block_in_any_case(name: str) -> None:
     assert shown(*f"<{name}>no</{name}>yes") == "yes"
 
@@ -70,6 +70,30 @@ def test_a_stray_closing_tag_is_dropped() -> None:
     assert shown("</think>\nHello </think>there") == "Hello there"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[THINK]no[/THINK]yes", "yes"),
+        ("[think] is no tag, nor is [THIN]k", "[think] is no tag, nor is [THIN]k"),
+        ("◁think▷no◁/think▷yes", "yes"),
+        ("<|START_THINKING|>no<|END_THINKING|><|START_RESPONSE|>yes<|END_RESPONSE|>", "yes"),
+        ("<|channel|>analysis<|message|>no<|end|><|start|>assistant<|channel|>final<|message|>yes<|return|>", "yes"),
+        ("<|channel|>analysis<|message|>no<|start|>assistant<|channel|>final<|message|>yes", "yes"),
+        (
+            "<|channel|>analysis<|message|>no<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
+            "",
+        ),
+        ("<|start|>assistant<|message|>yes<|end|>", "yes"),
+        ("<|channel|>final<|message|>a <|b|> c", "a <|b|> c"),
+        ("yes<|im_end|>", "yes"),
+        ("yes<|eot_id|><|endoftext|>", "yes"),
+        ("<|start|>assistant" + "x" * 90 + " analysis<|message|>yes", "yes"),
+    ],
+)
+def test_other_marks_of_reasoning_and_special_tokens_are_dropped(text: str, said: str) -> None:
+    assert shown(*text) == shown(text) == said
+
+
 def test_a_letter_that_only_folds_to_a_tag_letter_is_text() -> None:
     assert shown(*"<thin\u212a>x") == "<thin\u212a>x"
 
@@ -82,6 +106,14 @@ FRAGMENTS = st.sampled_from(
         "</thinking>",
         "<reasoning>",
         "</reasoning>",
+        "[THINK]",
+        "[/THINK]",
+        "<|channel|>",
+        "<|start|>",
+        "analysis",
+        "<|message|>",
+        "<|end|>",
+        "<|im_end|>",
         "<",
         "think",
         ">",

@@ -146,10 +146,12 @@ def test_boundaries_are_found_where_they_are(pieces: list[str]) -> None:
     [
         ["你好，我叫小明。", "今天天气很好！", "我们去「公园。」", "请问你要不要来？？", "Python很有用。"],
         ["今日はとても、", "いい天気ですね。", "そうですよね！ ", "はい"],
+        ["नमस्ते मेरे प्यारे दोस्त। ", "यह एक परीक्षण है।"],
+        ["مرحبا بالعالم الجميل، ", "كيف حالك اليوم؟ ", "أنا بخير۔ شكرا"],
         ["我很喜欢 Python，", "因为它有 3.5 倍那么快。", "你说得对！"],
     ],
 )
-def test_cjk_signs_are_boundaries_without_a_space(pieces: list[str]) -> None:
+def test_signs_of_other_scripts_are_boundaries(pieces: list[str]) -> None:
     assert raw("".join(pieces)) == pieces
 
 
