@@ -20,6 +20,12 @@ CLOSING_ABBREVIATIONS = {
 }  # fmt: skip
 """English abbreviations that often close a sentence: the stop is kept before a capital and at the end of the text."""
 
+NUMBERED_ABBREVIATIONS = {
+    "vol.": "volume", "Vol.": "Volume", "ch.": "chapter", "Ch.": "Chapter", "p.": "page", "pp.": "pages",
+    "sec.": "section", "Sec.": "Section", "min.": "minimum", "max.": "maximum",
+}  # fmt: skip
+"""English abbreviations only before a number."""
+
 _OTHER_ABBREVIATIONS = (
     "St. Ave. Blvd. cf. al. Jan. Feb. Aug. Sept. Oct. Nov. Dec. dr. mr. mrs. ms. prof. "  # English
     "Nr. bzw. usw. ca. Abb. Art. Bd. Sra. Srta."  # German, Spanish
@@ -27,7 +33,10 @@ _OTHER_ABBREVIATIONS = (
 _OPEN_STOPS = frozenset([*ABBREVIATIONS, *_OTHER_ABBREVIATIONS.split()])
 _DOTTED = re.compile(r"(?:[^\W\d_]\.){2,}|[A-HJ-Z]\.")  # U.S., z.B., initials; not the pronoun I
 
-MAY_END_SENTENCE = frozenset(word.lower() for word in [*CLOSING_ABBREVIATIONS, "No."])
+BEFORE_NUMBERS = frozenset(word.lower() for word in ["No.", *NUMBERED_ABBREVIATIONS])
+"""Lowercase abbreviations whose stop ends a sentence unless a digit follows."""
+
+MAY_END_SENTENCE = BEFORE_NUMBERS | {word.lower() for word in CLOSING_ABBREVIATIONS}
 """Lowercase abbreviations of which only the next word tells whether their stop ends a sentence."""
 
 

@@ -13,7 +13,15 @@ _CURRENCIES = {
     "¥": ("yen", "yen", "sen", "sen"),
     "₹": ("rupee", "rupees", "paisa", "paise"),
 }
-_CURRENCY_CODES = {"€": "euros", "£": "pounds", "USD": "US dollars", "EUR": "euros", "GBP": "pounds", "$": "dollars"}
+_CURRENCY_CODES = {
+    "€": "euros",
+    "£": "pounds",
+    "USD": "US dollars",
+    "EUR": "euros",
+    "GBP": "pounds",
+    "$": "dollars",
+    "¢": "cents",
+}
 _MAGNITUDES = {"k": "thousand", "m": "million", "b": "billion", "bn": "billion"}
 
 _MONTHS = "January February March April May June July August September October November December".split()
@@ -23,7 +31,8 @@ UNITS = {
     "µm": "micrometers", "km²": "square kilometers", "m²": "square meters", "cm²": "square centimeters",
     "m³": "cubic meters", "mg": "milligrams", "ml": "milliliters", "mL": "milliliters",
     "lb": "pounds", "lbs": "pounds", "oz": "ounces", "ft": "feet", "mph": "miles per hour",
-    "ms": "milliseconds", "sec": "seconds", "min": "minutes", "hr": "hours", "hrs": "hours",
+    "ms": "milliseconds", "s": "seconds", "h": "hours", "sec": "seconds", "min": "minutes",
+    "hr": "hours", "hrs": "hours",
     "Hz": "hertz", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "kW": "kilowatts",
     "kWh": "kilowatt hours",
     "KB": "kilobytes", "MB": "megabytes", "GB": "gigabytes", "TB": "terabytes", "MB/s": "megabytes per second",
@@ -33,9 +42,6 @@ UNITS = {
 """Units said in full after a number; the rest is left to the phonemiser."""
 
 _SINGULAR = {"feet": "foot", "Celsius": "Celsius"}
-_CLOSE_UNITS = {"h": "hours", "s": "seconds"}
-"""Units only right behind their number: apart they are letters."""
-
 _FRACTIONS = {2: ("half", "halves"), 3: ("third", "thirds"), 4: ("quarter", "quarters"), 8: ("eighth", "eighths")}
 _VULGAR = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅛": (1, 8)}
 _WHOLES = (5, 10, 20, 100)
@@ -70,7 +76,7 @@ def _amount(match: re.Match[str]) -> str:
 
 def _time(match: re.Match[str]) -> str:
     """Return "10:45" as "10 45", "10:05" as "10 oh 5", "10:00" as "10 o'clock" or, before a.m. and p.m., as "10"."""
-    hours, minutes = match["hours"], match["minutes"]
+    hours, minutes = str(int(match["hours"])), match["minutes"]
     if minutes == "00":
         return hours if match["half"] is not None else f"{hours} o'clock"
     return f"{hours} {minutes}" if minutes[0] != "0" else f"{hours} oh {minutes[1]}"
@@ -82,7 +88,7 @@ def _range(match: re.Match[str]) -> str:
 
 
 def _unit(match: re.Match[str]) -> str:
-    words = UNITS.get(match["unit"]) or _CLOSE_UNITS[match["unit"]]
+    words = UNITS[match["unit"]]
     if match["number"] != "1":
         return f"{match['number']} {words}"
     return "1 " + " ".join(_SINGULAR.get(word, word.removesuffix("s")) for word in words.split(" "))
@@ -102,6 +108,10 @@ def _address(match: re.Match[str]) -> str:
 def _date(match: re.Match[str]) -> str:
     year, month, day = (int(part) for part in match.groups())
     return f"{_MONTHS[month - 1]} {day}, {year_said(str(year))}"
+
+
+def _month(start: str) -> str:
+    return next(month for month in _MONTHS if month.startswith(start[:3]))
 
 
 def _slashed_date(match: re.Match[str]) -> str:
@@ -158,6 +168,7 @@ def _numeral(number: int) -> str:
 
 _UNIT_NAMES = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True))
 _QUANTITY = r"(?<![A-Za-z])(?P<number>\d+(?:[.,]\d+)*)"
+_MONTH_STARTS = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec"
 _BEFORE_YEAR = re.compile(
     rf"(?:\b(?:[Ii]n|[Ss]ince|[Bb]y|[Uu]ntil|year|summer of)|(?:{'|'.join(_MONTHS)})(?: \d{{1,2}}(?:st|nd|rd|th)?,)?) $"
 )
@@ -188,16 +199,18 @@ NUMBERS: list[Rewrite] = [
         _amount,
     ),
     (
-        re.compile(r"(?<=\d)\s?(€|£|USD|EUR|GBP|\$(?!\s?\d))(?!\w)"),
+        re.compile(r"(?<=\d)\s?(€|£|¢|USD|EUR|GBP|\$(?!\s?\d))(?!\w)"),
         lambda match: f" {_CURRENCY_CODES[match[1]]}",
     ),
     (
         re.compile(
-            r"(?<![\d.:])(?P<hours>[01]?\d|2[0-3]):(?P<minutes>[0-5]\d)(?![\d:])(?P<half>(?=\s?[aApP]\.?[mM]\b))?"
+            r"(?<![\d.:])(?P<hours>[01]?\d|2[0-4]):(?P<minutes>[0-5]\d)(?![\d:])(?P<half>(?=\s?[aApP]\.?[mM]\b))?"
         ),
         _time,
     ),
     (re.compile(r"(?<=\d)\s?([aApP])[mM]\b"), lambda match: f" {match[1].upper()}M"),
+    (re.compile(r"(?<=\d [AP]M)\s?[-–]\s?(?=\d)"), " to "),
+    (re.compile(rf"\b({_MONTH_STARTS})\.?(?= \d)"), lambda match: _month(match[1])),
     (re.compile(r"(?<![\d.:])(\d+):(\d+)(?![\d:])"), lambda match: f"{match[1]} to {match[2]}"),
     (re.compile(r"(?<![\d.])(\d+(?:\.\d+){2,})(?![\d])"), lambda version: version[1].replace(".", " point ")),
     (re.compile(r"(?:(?<![\w/.])(\d+) )?(?<![\w/.])([1-9]\d?)/([1-9]\d{0,2})(?![\w/])"), _fraction),
@@ -213,10 +226,10 @@ NUMBERS: list[Rewrite] = [
     ),
     (re.compile(r"(?<![\w.,$€£-])(?:1[1-9]\d\d|20[1-9]\d)(?![\w%°]|[.,]?\d| ?[%°])"), _year),
     (re.compile(r"\b(1[1-9]|20)([2-9]0)s\b"), lambda match: f"{match[1]} {_DECADES[match[2]]}"),
+    (re.compile(r"\b(?:(1[1-9])00|2000)s\b"), lambda match: f"{match[1]} hundreds" if match[1] else "2 thousands"),
     (re.compile(r"(?:'|(?<=\bthe ))([2-9]0)s\b"), lambda match: _DECADES[match[1]]),
     (re.compile(r"(?<=\d)-(?=\d)"), " "),
     (re.compile(rf"{_QUANTITY}\s?(?P<unit>{_UNIT_NAMES})(?![\w/²³])"), _unit),
-    (re.compile(rf"{_QUANTITY}(?P<unit>[hs])(?![\w/])"), _unit),
     (re.compile(r"(?<=\d)(?<!\b[48])k\b"), " thousand"),
     (re.compile(r"(?<=\d)'\s?(?=\d{1,2}\b)"), " foot "),
     (re.compile(r"(?<=\d)(?<!\b0)x(?=\d)"), " by "),

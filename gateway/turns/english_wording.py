@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from gateway.turns.abbreviations import ABBREVIATIONS, CLOSING_ABBREVIATIONS
+from gateway.turns.abbreviations import ABBREVIATIONS, CLOSING_ABBREVIATIONS, NUMBERED_ABBREVIATIONS
 from gateway.turns.english_math import MATH
 from gateway.turns.english_numbers import NUMBERS, ROMAN
 from gateway.turns.traced_text import GROUP, Rewrite, TracedText
@@ -31,6 +31,7 @@ _ABBREVIATED: list[Rewrite] = [
     ),
     (re.compile(rf"(?<![\w.])(?:{_any_of(CLOSING_ABBREVIATIONS)})(?!\w)"), partial(_said, CLOSING_ABBREVIATIONS)),
     (re.compile(r"(?:\bNo\.|№)\s?(?=\d)"), "Number "),
+    (re.compile(rf"\b(?:{_any_of(NUMBERED_ABBREVIATIONS)})(?=\s?\d)"), partial(_said, NUMBERED_ABBREVIATIONS)),
     (re.compile(r"\bSt\.(?=\s+[A-Z])"), "Saint"),
     (re.compile(r"\bSt\.(?!\w)"), "Street"),
     # In one word, as espeak-ng reads "US" and "IT" by their letters and a lone A as an article.
@@ -42,14 +43,21 @@ _ABBREVIATED: list[Rewrite] = [
     (re.compile(r"(?<!\S)w/(?=\s?\w)"), "with "),
 ]
 
+_DAYS = {day[:3]: day for day in "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()}
+
 _SIGNS: list[Rewrite] = [
+    (
+        re.compile(rf"\b({'|'.join(_DAYS)})\s?[-–]\s?({'|'.join(_DAYS)})\b"),
+        lambda days: f"{_DAYS[days[1]]} to {_DAYS[days[2]]}",
+    ),
     (re.compile(r"\s*&\s*"), " and "),
     (re.compile(r"\$(?!\s?\d)"), ""),
     (re.compile(r"(?<=\b[CF])#"), " sharp"),
     (re.compile(r"#(?=\d)"), "number "),
     (re.compile(r"(?<![\w~])~(?=[\d$€£])"), "about "),
     (re.compile(rf"(?<=\w)\s?/\s?(?=(?:{_PER})\b)"), " per "),
-    (re.compile(r"(?<![\w.])~?/(?=[A-Za-z])|(?<=[\w:])[/\\](?=[A-Za-z])|(?<=[^\W\d])\s/\s(?=[^\W\d])"), " "),
+    (re.compile(r"(?<![\w.])~?/(?=[A-Za-z])|(?<=[\w:])[/\\](?=[A-Za-z])"), " "),
+    (re.compile(r"(?<=\S)\s+/\s+(?=\S)"), ", "),
     (re.compile(r"(?<=\w)@(?=\w)"), " at "),
     (re.compile(r"(?<=[A-Za-z0-9])\.(?=[a-z]{2,}\b)"), " dot "),
     (re.compile(r"(?<![\w.])\.(?=[A-Za-z])"), "dot "),

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from gateway.turns.abbreviations import MAY_END_SENTENCE, is_abbreviation
+from gateway.turns.abbreviations import BEFORE_NUMBERS, MAY_END_SENTENCE, is_abbreviation
 from gateway.turns.spoken_text import traced_spoken_text, words_said
 
 MIN_CHUNK_SIZE = 12
@@ -122,6 +122,7 @@ class SpeakableChunks:
         self._size_at_space = 0  # so that white space around what is silent counts once
         self._words = 0
         self._word = ""  # since the last white space or CJK character
+        self._after_number = False  # so that a hyphen is a minus or a range
         self._in_url = False
         self._undecided = ""  # an abbreviation whose stop depends on the next word
         self._sign_open = False  # an unspaced sign came, and perhaps closing quotes
@@ -249,7 +250,7 @@ class SpeakableChunks:
     def _read_unspaced_boundary(self, sign: str, at: int) -> int:
         """Decide about a boundary right before `sign`, which is no white space."""
         if self._undecided:
-            ends = not sign.isdigit() if self._undecided == "no." else sign.isupper()
+            ends = not sign.isdigit() if self._undecided in BEFORE_NUMBERS else sign.isupper()
             self._undecided = ""
             return self._offer(_Boundary.SENTENCE if ends else _Boundary.WEAK, at)
         if not self._word or self._span or sign in _NOT_FIRST:
@@ -283,6 +284,9 @@ class SpeakableChunks:
             return _Boundary.WEAK
         self._words += counted
         kind = _boundary_after(word)
+        if word == "-" and self._after_number:
+            kind = _Boundary.WEAK
+        self._after_number = word[-1].isdigit()
         if self._line_head:
             self._line_head = False
             marker = _LIST_MARKER.fullmatch(word)

@@ -80,7 +80,7 @@ def test_a_stray_closing_tag_is_dropped() -> None:
         ("<|channel|>analysis<|message|>no<|end|><|start|>assistant<|channel|>final<|message|>yes<|return|>", "yes"),
         ("<|channel|>analysis<|message|>no<|start|>assistant<|channel|>final<|message|>yes", "yes"),
         (
-            "<|channel|>analysis<|message|>no<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
+            "<|channel|>analysis<|message|>no<|channel|>commentary to=f <|constrain|>json<|message|>{}<|call|>",
             "",
         ),
         ("<|start|>assistant<|message|>yes<|end|>", "yes"),

@@ -124,6 +124,8 @@ def test_later_pieces_are_whole_sentences(whole: str) -> None:
     [
         ["He told me “no.” ", "I do not agree (really!) ", "**That is bold.** ", "Done with it 🎉."],
         ["I said that to No. ", "Then it was over."],
+        ["Now read vol. 3 of it. ", "It took me 5 min. ", "It ended on p. 5. ", "So be it."],
+        ["Take 100 - 20 = 80 here. ", "So be it."],
         ["Bring some pens etc. ", "Then we can go home."],
         ["We met at 10 a.m.\n", "and it went on well"],
         ["We met at 10 a.m. \n", "and it went on well"],

@@ -145,7 +145,7 @@ def test_english_abbreviations_are_said_in_words(raw: str, said: str) -> None:
     [
         ("$10-$20, $10–20, $10 – $20", "10 dollars to 20 dollars, 10 to 20 dollars, 10 dollars to 20 dollars"),
         ("€5,50 or 5€ or 20 USD or 5 $", "5 euros and 50 cents or 5 euros or 20 US dollars or 5 dollars"),
-        ("₹500, $1,234", "500 rupees, 1,234 dollars"),
+        ("₹500, $1,234, 99¢", "500 rupees, 1,234 dollars, 99 cents"),
         ("$5/month or 3 per person/day", "5 dollars per month or 3 per person per day"),
     ],
 )
@@ -177,7 +177,10 @@ def test_numbers_that_name_are_said_digit_by_digit(raw: str, said: str) -> None:
         ("1.2.3.4.5", "1 point 2 point 3 point 4 point 5"),
         ("C:\\Users\\joe\\a.txt, /etc/hosts, ~/notes/b.md", "C: Users joe a dot txt, etc hosts, notes b dot md"),
         ("Qwen2.5-7B, v2.0 and .NET", "Qwen2.5 7B, v2.0 and dot NET"),
-        ("he / she, w/o milk, w/ tea, A vs B", "he she, without milk, with tea, A versus B"),
+        (
+            "he / she, 72°F / 22°C, w/o milk, w/ tea, A vs B",
+            "he, she, 72 degrees Fahrenheit, 22 degrees Celsius, without milk, with tea, A versus B",
+        ),
         ("№7 and No.5", "Number 7 and Number 5"),
     ],
 )
@@ -197,7 +200,11 @@ def test_addresses_paths_and_names_of_software_are_said_in_words(raw: str, said:
         ("in 1500.5 or in 1999% or 1999 of them", "in 1500.5 or in 1999% or 1999 of them"),
         ("the 1990s, '80s, the 60s", "the 19 nineties, eighties, the sixties"),
         ("9am, 9:05am, 7:30 PM, 10:00PM", "9 AM, 9 oh 5 AM, 7 30 PM, 10 PM"),
-        ("3:1 odds", "3 to 1 odds"),
+        ("3:1 odds, at 06:05 or 24:00", "3 to 1 odds, at 6 oh 5 or 24 o'clock"),
+        ("Mon-Fri 9am-5pm", "Monday to Friday 9 AM to 5 PM"),
+        ("Jan. 5, Sept 7, Mar. 1st, on Dec.", "January 5, September 7, March 1st, on Dec."),
+        ("the 1800s and 2000s", "the 18 hundreds and 2 thousands"),
+        ("vol. 3, pp. 10-15, ch. 4, min. 2 at max.", "volume 3, pages 10 to 15, chapter 4, minimum 2 at max."),
     ],
 )
 def test_dates_years_and_times_are_said_as_people_do(raw: str, said: str) -> None:
@@ -217,6 +224,7 @@ def test_dates_years_and_times_are_said_as_people_do(raw: str, said: str) -> Non
             "5 megabytes per second, 1 foot, 6 feet, 20 square meters, 1 degree Celsius",
         ),
         ("6'2 tall, 10x, 3x3, 2 x 3, 0x1F", "6 foot 2 tall, 10 times, 3 by 3, 2 times 3, 0x1F"),
+        ("9.5 s or 1 h", "9.5 seconds or 1 hour"),
         ("100k users in 4k", "100 thousand users in 4k"),
         ("3.5-4.5 and 2.5-10", "3.5 to 4.5 and 2.5 to 10"),
     ],
@@ -228,8 +236,8 @@ def test_fractions_quantities_and_sizes_are_said_in_words(raw: str, said: str) -
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        ("Louis XIV, Henry VIII's wife, Pius XI, Leo XXIII, Paul II", "Louis the 14th, Henry the 8th's wife, Pius the 11th, "
-         "Leo the 23rd, Paul the 2nd"),
+        ("Louis XIV, Henry VIII's wife, Pius XI", "Louis the 14th, Henry the 8th's wife, Pius the 11th"),
+        ("Leo XXIII, Paul II", "Leo the 23rd, Paul the 2nd"),
         ("World War II, **Chapter** IV, Part IX", "World War 2, Chapter 4, Part 9"),
         ("the IV drip, Size XL, Type IIX, Vitamin I", "the IV drip, Size XL, Type IIX, Vitamin I"),
     ],
@@ -249,7 +257,7 @@ def test_roman_numerals_are_numbers(raw: str, said: str) -> None:
          "the sum from i=1 to n of i is less than or equal to pi times 10 to the power of minus 3"),
         ("\\text{Area} = \\left( r \\right)", "Area = ( r )"),
         ("x^2, y³, 2^10, 10²³, H₂O, ^_^", "x squared, y cubed, 2 to the power of 10, 10 to the power of 23, H2O,"),
-        ("5 - 10 minutes, 10 - 5 = 5, 1 / 5, 6÷3", "5 minus 10 minutes, 10 minus 5 = 5, 1 divided by 5, 6 divided by 3"),
+        ("10 - 5 = 5, 1 / 5, 6÷3, -$5", "10 minus 5 = 5, 1 divided by 5, 6 divided by 3, minus 5 dollars"),
         ("5 - 10 minutes", "5 to 10 minutes"),
         ("-5 or −12 °C or (-3)", "minus 5 or minus 12 degrees Celsius or (minus 3)"),
         ("a >= b, a ≤ b, a != b, a == b", "a greater than or equal to b, a less than or equal to b, a not equal to b, "
