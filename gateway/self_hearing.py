@@ -112,7 +112,8 @@ class SelfHearing:
     def shift(self, samples: Samples) -> None:
         """Take note that the same input counts as `samples` later than before: its clock was corrected."""
         if self.lag is not None:
-            self.lag += samples
+            moved = self.lag + samples
+            self.lag = moved if _SOONEST <= moved <= LATEST else None
 
     def _try(self, lag: Samples, sent: NDArray[np.int16], spectra: _Spectra, noise: float, known: float) -> float:
         """Let a new filter learn at `lag` step by step; return the share of the last step that it predicted.

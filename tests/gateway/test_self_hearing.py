@@ -273,3 +273,26 @@ async def test_minutes_of_audio_in_one_append_have_their_levels_too() -> None:
     frames = await heard_frames(sound, np.zeros(0), ear_above(-50), append_samples=sound.size)
     assert len(frames) == 1_875
     assert all(abs(frame.level_dbfs + 30) < 1 for frame in frames)
+
+
+# --- what tells nothing ---------------------------------------------------------------------------------------------
+
+
+async def test_a_tone_is_not_taken_for_the_echo_of_a_tone() -> None:
+    """A tone is like itself at every lag: whoever hums the agent's note is not its echo."""
+    tone = np.sin(2 * np.pi * 220 * np.arange(24_000 * 5) / 24_000) * 0.05
+    frames = await heard_frames(np.concatenate((silence(1_500), tone[:24_000])), tone, ear_above(-50))
+    assert len(voiced(frames)) > 25
+    assert mean_share(frames) <= 0.1
+
+
+async def test_a_client_whose_clock_runs_away_loses_the_lag_and_nothing_else(agent: Sound) -> None:
+    """A burst moves the input's times back by seconds: the known lag is none any more, and a new one may be found."""
+    hearing = Hearing(ear_above(-58), playout_delay=PLAYOUT_DELAY)
+    sound = microphone(np.concatenate((silence(150), Room(-25, 120).echo(agent))))
+    known = await heard_frames(sound[: samples_from_ms(4_000)], agent, ear_above(-58), hearing=hearing)
+    assert mean_share(known) > 0.6
+    now = samples_from_ms(4_000)
+    for _ in range(100):
+        heard = await hearing.hear(AppendAudio(pcm_of(sound[now : now + 2_400])), now)
+        assert all(0.0 <= frame.echo <= 1.0 for frame in heard.frames)
