@@ -379,6 +379,7 @@ def test_the_late_tail_of_the_echo_is_no_turn(after_ms: int, turn: bool) -> None
     while conversation.agent is not Agent.IDLE:
         conversation.silence(20)
     conversation.silence(after_ms)
+    aligned(conversation)
     conversation.echo = 0.8
     conversation.frames(0.9, 0.9)
     assert (turns(conversation) == 2) is turn
@@ -426,6 +427,7 @@ def test_voice_that_outlasts_the_grace_interrupts_without_words() -> None:
 
 def test_speech_before_the_first_sound_is_heard_interrupts_at_its_onset() -> None:
     conversation = talking(for_ms=-150)
+    aligned(conversation)
     conversation.speak(70)
     assert (turns(conversation), conversation.all(OverlapJudged)) == (2, [])
     assert conversation.only(PlayoutCut).heard == 0
@@ -812,6 +814,7 @@ def test_a_sound_just_behind_the_agents_last_word_waits_for_the_loudspeaker_too(
     conversation.speak(250)
     conversation.silence(600)
     assert turns(conversation) == 1
+    aligned(conversation)
     conversation.speak(70)
     assert turns(conversation) == 2
 

@@ -85,7 +85,7 @@ def spoken_length(words: list[str]) -> int:
 def test_a_word_that_the_cut_falls_into_is_not_kept_even_if_it_is_the_first() -> None:
     text = "Incomprehensibilities are unlikely."
     conversation = answered(Conversation(llm=text, word_times=True, word_ms=2_000, piece_every_ms=95))
-    conversation.silence(1_900)
+    conversation.silence(1_600)
     conversation.speak(100)
     (cut,) = conversation.all(PlayoutCut)
     assert samples_from_ms(1_000) < cut.heard < samples_from_ms(2_000)
