@@ -241,6 +241,7 @@ async def load_engines(settings: Settings) -> Engines:
             foreground_model=settings.foreground_model,
             temperature=settings.foreground_temperature,
             scripted_reply=settings.scripted_reply,
+            judges=() if settings.end_of_turn == ("off",) else settings.end_of_turn,
             progress=ConsoleProgress(),
         )
     except WeightsError as error:

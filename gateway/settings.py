@@ -29,6 +29,9 @@ _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false":
 
 Profile = Literal["embedded", "scripted"]
 VadChoice = Literal["profile", "silero", "scripted"]
+END_OF_TURN_JUDGES = ("audio", "probability", "verdict", "lexical")
+"""What `end_of_turn` may name, besides `auto` and `off`."""
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -124,6 +127,11 @@ class Settings:
     tts_timeout_s: float = _setting(15.0, "longest wait for the next piece of speech", at_least=0.1, at_most=600)
 
     vad: VadChoice = _setting("profile", "voice activity detector: the profile's own, or one regardless of it")
+    end_of_turn: tuple[str, ...] = _setting(
+        ("auto",),
+        "judges of semantic_vad: audio, probability, verdict (a request to the endpoint at each pause), lexical; auto: "
+        "those that the engines offer; off",
+    )
     scripted_reply: str = _setting("", "profile scripted: what the language model always says; empty: what it heard")
 
     def __repr__(self) -> str:
@@ -292,8 +300,20 @@ def _check_together(settings: Settings) -> None:
         raise SettingsError("`tls` makes a certificate of its own and `ssl_certfile` names one: give one of the two.")
     if settings.tls and settings.tls_port == settings.port != 0:
         raise SettingsError(f"`port` and `tls_port` are both {settings.port}: choose another --tls-port.")
+    _check_judges(settings.end_of_turn)
     if settings.foreground_base_url:
         _check_endpoint(settings, "FOREGROUND_BASE_URL", settings.foreground_base_url)
+
+
+def _check_judges(names: tuple[str, ...]) -> None:
+    if names in (("auto",), ("off",)):
+        return
+    wrong = [name for name in names if name not in END_OF_TURN_JUDGES]
+    if wrong or not names:
+        shown = f"names {wrong[0]!r}" if wrong else "is empty"
+        raise SettingsError(
+            f"The setting `end_of_turn` {shown}: give auto, off, or some of {', '.join(END_OF_TURN_JUDGES)}."
+        )
 
 
 def _check_endpoint(settings: Settings, name: str, url: str) -> None:

@@ -31,9 +31,10 @@ class Priority(IntEnum):
 
     VAD = 0
     ASR_FINAL = 1
-    TTS_FIRST = 2
-    TTS_REST = 3
-    ASR_PARTIAL = 4
+    END_OF_TURN = 2
+    TTS_FIRST = 3
+    TTS_REST = 4
+    ASR_PARTIAL = 5
 
 
 class WorkerOverloadedError(Exception):

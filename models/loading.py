@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer, ScriptedVad, echo
@@ -18,6 +19,7 @@ from models.interfaces import (
     SpeechSynthesizer,
     VoiceActivityDetector,
 )
+from models.judge_loading import AUTO, JudgingServer, chosen_judges, load_judges
 from models.weights import ProgressCallback, WeightsStore
 from models.weights_manifest import MOONSHINE_TINY_EN, PIPER_JOE, SMOLLM2, TURN_TAKING, Weight
 
@@ -39,6 +41,7 @@ async def load_engines(
     foreground_model: str = "",
     temperature: float | None = None,
     scripted_reply: str = "",
+    judges: Sequence[str] = (AUTO,),
     progress: ProgressCallback | None = None,
 ) -> Engines:
     """Return the engines of `profile`, loaded and warm; missing weights are fetched into `store` first.
@@ -46,15 +49,22 @@ async def load_engines(
     `foreground_*` put an OpenAI-compatible server in the place of the profile's language model; `temperature`
     (0…2, None: the model's own) holds for either. `vad` overrules the
     profile's: the load bench runs real VAD with everything else scripted. `scripted_reply` is what the scripted
-    language model always says, instead of repeating the user. `progress` is called from another thread.
+    language model always says, instead of repeating the user. `judges` names the end-of-turn judges (see
+    `chosen_judges`). `progress` is called from another thread.
 
-    Raises WeightsError when weights can't be had, ValueError for a base URL that is none.
+    Raises WeightsError when weights can't be had, ValueError for a base URL, or a judge, that is none.
     """
     store = store or WeightsStore()
     embedded = profile == "embedded"
     silero = (vad or ("silero" if embedded else "scripted")) == "silero"
     own_chat = embedded and not foreground_base_url
-    needed = [(TURN_TAKING, silero), (MOONSHINE_TINY_EN, embedded), (PIPER_JOE, embedded), (SMOLLM2, own_chat)]
+    wanted_judges = chosen_judges(judges, embedded=embedded)
+    needed = [
+        (TURN_TAKING, silero or "audio" in wanted_judges),
+        (MOONSHINE_TINY_EN, embedded),
+        (PIPER_JOE, embedded),
+        (SMOLLM2, own_chat),
+    ]
     await asyncio.to_thread(store.fetch, [weight for weight, wanted in needed if wanted], progress=progress)
 
     worker = InferenceWorker("speech", SPEECH_THREADS) if embedded else None
@@ -75,7 +85,23 @@ async def load_engines(
         _load_piper(store, worker) if worker else _ready(ScriptedSynthesizer(), EngineInfo("tts", "scripted")),
     )
     (vad_engine, vad_info), (asr, asr_info), (chat_engine, chat_info), (tts, tts_info) = loaded
-    return Engines(vad_engine, asr, chat_engine, tts, (vad_info, asr_info, chat_info, tts_info))
+    engines = Engines(vad_engine, asr, chat_engine, tts, (vad_info, asr_info, chat_info, tts_info))
+    if foreground_base_url:
+        server = JudgingServer(foreground_base_url, foreground_model, foreground_api_key, own=False)
+    elif own_chat:
+        server = JudgingServer(chat_engine.base_url, chat_engine.model, chat_engine.api_key, own=True)
+    else:
+        server = None
+    try:
+        judging = await load_judges(wanted_judges, store=store, worker=worker, server=server, both=AUTO not in judges)
+    except BaseException:
+        await engines.aclose()
+        raise
+    return replace(
+        engines,
+        infos=(*engines.infos, *(info for _, info in judging)),
+        judges=tuple(judge for judge, _ in judging),
+    )
 
 
 async def _all_or_none(

@@ -92,6 +92,16 @@ def open_client(base_url: str, api_key: str) -> Any:
     )
 
 
+async def post_json(client: Any, path: str, body: dict[str, Any], headers: dict[str, Any]) -> Any:
+    """Return the JSON that `client` is answered; raises the SDK's and JSON's errors. A stale connection is replaced."""
+    try:
+        return await client.post(path, body=body, options={"headers": headers}, cast_to=object)
+    except Exception as error:
+        if not is_stale_connection(error):
+            raise
+        return await client.post(path, body=body, options={"headers": headers}, cast_to=object)
+
+
 def is_stale_connection(error: Exception) -> bool:
     """Return whether a kept connection turned out to be closed by the server, before it answered anything."""
     import httpx2
@@ -127,7 +137,7 @@ def as_engine_error(error: Exception, server: str) -> EngineError:
             return EngineError(
                 "llm_unreachable", f"The language model server {server} can't be reached; check that it runs."
             )
-        case ValueError():  # JSON or UTF-8 that isn't
+        case ValueError() | RecursionError():  # JSON or UTF-8 that isn't, or is nested without end
             return EngineError("llm_bad_response", f"The language model server {server} sent something unreadable.")
         case _:
             return EngineError("llm_stream_broken", f"The language model server {server} broke off its reply.")

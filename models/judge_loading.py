@@ -1,0 +1,166 @@
+"""Loads the end-of-turn judges, each of them warm or, where it stands on an endpoint, proven.
+
+A judge on an endpoint never keeps the gateway from starting. Where the server shows no probabilities, or its model
+fails the verdict's check, that judge stays off and the log says why; where the server isn't there yet, the judge has no
+opinion until it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from models.engines.lexical_judge import LexicalJudge
+from models.engines.probability_judge import ProbabilityJudge
+from models.engines.proven_judge import Proof, ProvenJudge, Unfit
+from models.engines.token_scores import TokenScores
+from models.engines.verdict_check import ITEMS, TO_PASS, right_answers
+from models.engines.verdict_judge import VerdictJudge
+from models.inference_worker import InferenceWorker
+from models.interfaces import EndOfTurnJudge, EngineError, EngineInfo
+from models.weights import WeightsStore
+from models.weights_manifest import SMOLLM2, TURN_TAKING
+
+logger = logging.getLogger(__name__)
+
+JUDGES = ("audio", "probability", "verdict", "lexical")
+"""All judges there are."""
+
+AUTO = "auto"
+"""Instead of names: what suits the profile and its language model."""
+
+ROLE = "end_of_turn"
+
+LoadedJudge = tuple[EndOfTurnJudge, EngineInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingServer:
+    """The server whose language model may judge. `own`: it runs in this process."""
+
+    base_url: str
+    model: str
+    api_key: str
+    own: bool
+
+
+def chosen_judges(names: Sequence[str], *, embedded: bool) -> tuple[str, ...]:
+    """Return the judges that `names` stand for; () for none.
+
+    `auto` stands for all of them with the embedded profile, for none with the scripted one, where nothing is real.
+    Raises ValueError for a name that is none.
+    """
+    unknown = [name for name in names if name not in (*JUDGES, AUTO)]
+    if unknown:
+        raise ValueError(f"no end-of-turn judge is called {unknown[0]!r}: there are {', '.join(JUDGES)}")
+    if AUTO in names:
+        return JUDGES if embedded else ()
+    return tuple(name for name in JUDGES if name in names)
+
+
+async def load_judges(
+    names: Sequence[str],
+    *,
+    store: WeightsStore,
+    worker: InferenceWorker | None,
+    server: JudgingServer | None,
+    both: bool,
+) -> list[LoadedJudge]:
+    """Return the judges called `names`, but for those that can't be had.
+
+    The weights are in `store`. The audio judge runs in `worker`, None: in one of its own. `server` None: there is no
+    model to ask. `both`: the verdict is wanted even where the server shows probabilities, which are cheaper and finer.
+    """
+    async with AsyncExitStack() as undo:
+        loaded: list[LoadedJudge] = []
+        if "audio" in names:
+            loaded.append(await _load_audio(store, worker, undo))
+        if server is not None and server.own:
+            if "probability" in names:
+                loaded.append(await _load_own_probability(server, undo))
+        elif server is not None:
+            loaded += await _load_on_endpoint(names, server, both, undo)
+        if "lexical" in names:
+            loaded.append(
+                (LexicalJudge(), EngineInfo(ROLE, "lexical (last words, numbers, fillers)", "built in", "MIT"))
+            )
+        undo.pop_all()
+        return loaded
+
+
+async def _load_audio(store: WeightsStore, worker: InferenceWorker | None, undo: AsyncExitStack) -> LoadedJudge:
+    from models.engines.smart_turn import SmartTurnJudge
+
+    if worker is None:
+        worker = InferenceWorker("end-of-turn", 1)
+        undo.push_async_callback(worker.aclose)
+    judge = await asyncio.to_thread(SmartTurnJudge, store.path(TURN_TAKING, "smart-turn-v3.2-cpu.onnx"), worker)
+    await asyncio.to_thread(judge.warm_up)
+    source = f"{TURN_TAKING.project}=={TURN_TAKING.version}"
+    return judge, EngineInfo(ROLE, "audio (Smart Turn v3.2)", source, TURN_TAKING.licence)
+
+
+async def _load_own_probability(server: JudgingServer, undo: AsyncExitStack) -> LoadedJudge:
+    judge = _probability(server)
+    undo.push_async_callback(judge.aclose)
+    try:
+        await judge.warm_up()
+    except EngineError as error:  # the first pauses will be judged late, or by the others
+        logger.warning("the probability judge could not be warmed: %s", error.message)
+    return judge, EngineInfo(
+        ROLE, f"probability ({server.model})", f"{SMOLLM2.project}=={SMOLLM2.version}", SMOLLM2.licence
+    )
+
+
+async def _load_on_endpoint(
+    names: Sequence[str], server: JudgingServer, both: bool, undo: AsyncExitStack
+) -> list[LoadedJudge]:
+    """Return what of `probability` and `verdict` the endpoint can do, or may be able to once it is there."""
+    candidates: list[ProvenJudge] = []
+    probability: ProvenJudge | None = None
+    if "probability" in names:
+        probability = _proven_probability(server)
+        candidates.append(probability)
+    if "verdict" in names:
+        candidates.append(_proven_verdict(server, instead_of=None if both else probability))
+    for candidate in candidates:
+        undo.push_async_callback(candidate.aclose)
+    proofs = await asyncio.gather(*(candidate.attempt() for candidate in candidates))
+    loaded: list[LoadedJudge] = []
+    for candidate, proof in zip(candidates, proofs, strict=True):
+        if proof is Proof.UNFIT:
+            await candidate.aclose()
+            continue
+        state = "" if proof is Proof.FIT else ", not reached yet"
+        loaded.append((candidate, EngineInfo(ROLE, f"{candidate.name} ({server.model}{state})", server.base_url)))
+    return loaded
+
+
+def _probability(server: JudgingServer) -> ProbabilityJudge:
+    return ProbabilityJudge(TokenScores(server.base_url, server.model, api_key=server.api_key))
+
+
+def _proven_probability(server: JudgingServer) -> ProvenJudge:
+    judge = _probability(server)
+
+    async def prove() -> None:
+        if await judge.warm_up() is None:
+            raise Unfit(f"the server {judge.server} shows no probabilities of full stops")
+
+    return ProvenJudge(judge, prove)
+
+
+def _proven_verdict(server: JudgingServer, *, instead_of: ProvenJudge | None) -> ProvenJudge:
+    judge = VerdictJudge(server.base_url, server.model, api_key=server.api_key)
+
+    async def prove() -> None:
+        if instead_of is not None and await instead_of.attempt() is Proof.FIT:
+            raise Unfit("the server shows probabilities, which are finer and cheaper")
+        right = await right_answers(judge)
+        if right < TO_PASS:
+            raise Unfit(f"{server.model} judged {right} of {len(ITEMS)} test sentences right, {TO_PASS} are wanted")
+
+    return ProvenJudge(judge, prove)
