@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from models.engines.lexical_judge import LexicalJudge
-from models.engines.probability_judge import ProbabilityJudge
+from models.engines.probability_judge import ProbabilityJudge, embedded_judge
 from models.engines.proven_judge import Proof, ProvenJudge, Unfit
 from models.engines.token_scores import TokenScores
 from models.engines.verdict_check import ITEMS, TO_PASS, right_answers
@@ -38,13 +38,12 @@ LoadedJudge = tuple[EndOfTurnJudge, EngineInfo]
 
 
 @dataclass(frozen=True, slots=True)
-class JudgingServer:
-    """The server whose language model may judge. `own`: it runs in this process."""
+class Endpoint:
+    """A server whose language model may judge."""
 
     base_url: str
     model: str
     api_key: str
-    own: bool
 
 
 def chosen_judges(names: Sequence[str], *, embedded: bool) -> tuple[str, ...]:
@@ -66,23 +65,23 @@ async def load_judges(
     *,
     store: WeightsStore,
     worker: InferenceWorker | None,
-    server: JudgingServer | None,
+    endpoint: Endpoint | None,
     both: bool,
 ) -> list[LoadedJudge]:
     """Return the judges called `names`, but for those that can't be had.
 
-    The weights are in `store`. The audio judge runs in `worker`, None: in one of its own. `server` None: there is no
-    model to ask. `both`: the verdict is wanted even where the server shows probabilities, which are cheaper and finer.
+    The weights are in `store`. The audio judge runs in `worker`, None: in one of its own. `endpoint` None: probabilities
+    are the embedded model's, and there are no verdicts. `both`: the verdict is wanted even where the endpoint shows
+    probabilities, which are cheaper and finer.
     """
     async with AsyncExitStack() as undo:
         loaded: list[LoadedJudge] = []
         if "audio" in names:
             loaded.append(await _load_audio(store, worker, undo))
-        if server is not None and server.own:
-            if "probability" in names:
-                loaded.append(await _load_own_probability(server, undo))
-        elif server is not None:
-            loaded += await _load_on_endpoint(names, server, both, undo)
+        if endpoint is not None:
+            loaded += await _load_on_endpoint(names, endpoint, both, undo)
+        elif "probability" in names:
+            loaded.append(await _load_embedded_probability(store, undo))
         if "lexical" in names:
             loaded.append(
                 (LexicalJudge(), EngineInfo(ROLE, "lexical (last words, numbers, fillers)", "built in", "MIT"))
@@ -103,29 +102,32 @@ async def _load_audio(store: WeightsStore, worker: InferenceWorker | None, undo:
     return judge, EngineInfo(ROLE, "audio (Smart Turn v3.2)", source, TURN_TAKING.licence)
 
 
-async def _load_own_probability(server: JudgingServer, undo: AsyncExitStack) -> LoadedJudge:
-    judge = _probability(server)
+async def _load_embedded_probability(store: WeightsStore, undo: AsyncExitStack) -> LoadedJudge:
+    from models.engines.embedded_chat import MODEL_NAME
+
+    model = store.path(SMOLLM2, "SmolLM2-135M-Instruct.Q4_1.gguf")
+    judge = await asyncio.to_thread(embedded_judge, model, MODEL_NAME)
     undo.push_async_callback(judge.aclose)
     try:
         await judge.warm_up()
     except EngineError as error:  # the first pauses will be judged late, or by the others
         logger.warning("the probability judge could not be warmed: %s", error.message)
     return judge, EngineInfo(
-        ROLE, f"probability ({server.model})", f"{SMOLLM2.project}=={SMOLLM2.version}", SMOLLM2.licence
+        ROLE, f"probability ({MODEL_NAME})", f"{SMOLLM2.project}=={SMOLLM2.version}", SMOLLM2.licence
     )
 
 
 async def _load_on_endpoint(
-    names: Sequence[str], server: JudgingServer, both: bool, undo: AsyncExitStack
+    names: Sequence[str], endpoint: Endpoint, both: bool, undo: AsyncExitStack
 ) -> list[LoadedJudge]:
     """Return what of `probability` and `verdict` the endpoint can do, or may be able to once it is there."""
     candidates: list[ProvenJudge] = []
     probability: ProvenJudge | None = None
     if "probability" in names:
-        probability = _proven_probability(server)
+        probability = _proven_probability(endpoint)
         candidates.append(probability)
     if "verdict" in names:
-        candidates.append(_proven_verdict(server, instead_of=None if both else probability))
+        candidates.append(_proven_verdict(endpoint, instead_of=None if both else probability))
     for candidate in candidates:
         undo.push_async_callback(candidate.aclose)
     proofs = await asyncio.gather(*(candidate.attempt() for candidate in candidates))
@@ -135,16 +137,12 @@ async def _load_on_endpoint(
             await candidate.aclose()
             continue
         state = "" if proof is Proof.FIT else ", not reached yet"
-        loaded.append((candidate, EngineInfo(ROLE, f"{candidate.name} ({server.model}{state})", server.base_url)))
+        loaded.append((candidate, EngineInfo(ROLE, f"{candidate.name} ({endpoint.model}{state})", endpoint.base_url)))
     return loaded
 
 
-def _probability(server: JudgingServer) -> ProbabilityJudge:
-    return ProbabilityJudge(TokenScores(server.base_url, server.model, api_key=server.api_key))
-
-
-def _proven_probability(server: JudgingServer) -> ProvenJudge:
-    judge = _probability(server)
+def _proven_probability(endpoint: Endpoint) -> ProvenJudge:
+    judge = ProbabilityJudge(TokenScores(endpoint.base_url, endpoint.model, api_key=endpoint.api_key))
 
     async def prove() -> None:
         if await judge.warm_up() is None:
@@ -153,14 +151,14 @@ def _proven_probability(server: JudgingServer) -> ProvenJudge:
     return ProvenJudge(judge, prove)
 
 
-def _proven_verdict(server: JudgingServer, *, instead_of: ProvenJudge | None) -> ProvenJudge:
-    judge = VerdictJudge(server.base_url, server.model, api_key=server.api_key)
+def _proven_verdict(endpoint: Endpoint, *, instead_of: ProvenJudge | None) -> ProvenJudge:
+    judge = VerdictJudge(endpoint.base_url, endpoint.model, api_key=endpoint.api_key)
 
     async def prove() -> None:
         if instead_of is not None and await instead_of.attempt() is Proof.FIT:
             raise Unfit("the server shows probabilities, which are finer and cheaper")
         right = await right_answers(judge)
         if right < TO_PASS:
-            raise Unfit(f"{server.model} judged {right} of {len(ITEMS)} test sentences right, {TO_PASS} are wanted")
+            raise Unfit(f"{endpoint.model} judged {right} of {len(ITEMS)} test sentences right, {TO_PASS} are wanted")
 
     return ProvenJudge(judge, prove)

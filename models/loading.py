@@ -19,7 +19,7 @@ from models.interfaces import (
     SpeechSynthesizer,
     VoiceActivityDetector,
 )
-from models.judge_loading import AUTO, JudgingServer, chosen_judges, load_judges
+from models.judge_loading import AUTO, Endpoint, chosen_judges, load_judges
 from models.weights import ProgressCallback, WeightsStore
 from models.weights_manifest import MOONSHINE_TINY_EN, PIPER_JOE, SMOLLM2, TURN_TAKING, Weight
 
@@ -63,7 +63,7 @@ async def load_engines(
         (TURN_TAKING, silero or "audio" in wanted_judges),
         (MOONSHINE_TINY_EN, embedded),
         (PIPER_JOE, embedded),
-        (SMOLLM2, own_chat),
+        (SMOLLM2, own_chat or ("probability" in wanted_judges and not foreground_base_url)),
     ]
     await asyncio.to_thread(store.fetch, [weight for weight, wanted in needed if wanted], progress=progress)
 
@@ -86,14 +86,11 @@ async def load_engines(
     )
     (vad_engine, vad_info), (asr, asr_info), (chat_engine, chat_info), (tts, tts_info) = loaded
     engines = Engines(vad_engine, asr, chat_engine, tts, (vad_info, asr_info, chat_info, tts_info))
-    if foreground_base_url:
-        server = JudgingServer(foreground_base_url, foreground_model, foreground_api_key, own=False)
-    elif own_chat:
-        server = JudgingServer(chat_engine.base_url, chat_engine.model, chat_engine.api_key, own=True)
-    else:
-        server = None
+    endpoint = Endpoint(foreground_base_url, foreground_model, foreground_api_key) if foreground_base_url else None
     try:
-        judging = await load_judges(wanted_judges, store=store, worker=worker, server=server, both=AUTO not in judges)
+        judging = await load_judges(
+            wanted_judges, store=store, worker=worker, endpoint=endpoint, both=AUTO not in judges
+        )
     except BaseException:
         await engines.aclose()
         raise

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from models.engines.llama_server import LlamaServer
 from models.engines.openai_chat import OpenAIChat
 from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, EngineError
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 MODEL_NAME = "SmolLM2-135M-Instruct"
 
 SLOTS = 3
-"""Conversations computed side by side: two sessions, and one for whoever else asks the model (end-of-turn judge)."""
+"""Conversations computed side by side: two sessions, and one for what is prepared or begun ahead of a turn's end."""
 
 SLOT_TOKENS = 2048
 """Context of each slot. SmolLM2 is trained to 8192; a slot of this size takes 47 MB."""
@@ -70,30 +70,20 @@ _SHORTEST_PROMPT_TOKENS = 16
 class EmbeddedChat:
     """ChatModel over a GGUF file. Constructing it loads the model (about 0.6 s) and blocks; do so in a thread.
 
-    `base_url`, `api_key` and `model` serve others who want to ask the same server, for instance for probabilities.
+    `base_url`, `api_key` and `model` serve others who want to ask the same server.
     """
 
     def __init__(self, model: Path, *, temperature: float = TEMPERATURE, threads: int = THREADS) -> None:
-        import xllamacpp
-
-        self.api_key = secrets.token_urlsafe(24)  # other users of this machine can reach loopback too
-        parameters = xllamacpp.CommonParams()
-        parameters.model.path = str(model)
-        parameters.model_alias = {MODEL_NAME}
-        parameters.n_ctx = SLOTS * SLOT_TOKENS  # llama.cpp divides it by the slots
-        parameters.n_parallel = SLOTS
-        parameters.cpuparams.n_threads = threads
-        parameters.cpuparams_batch.n_threads = BATCH_THREADS
-        parameters.cache_ram_mib = _PROMPT_CACHE_MIB
-        parameters.use_jinja = True
-        parameters.hostnames = ["127.0.0.1"]
-        parameters.port = 0  # any free one
-        parameters.api_keys = [self.api_key]
-        parameters.ui = False
-        parameters.verbosity = -1
-        self._server: Any = xllamacpp.Server(parameters)
-        self.base_url = f"{self._server.listening_address}/v1"
-        self.model = MODEL_NAME
+        self._server = LlamaServer(
+            model,
+            MODEL_NAME,
+            slots=SLOTS,
+            slot_tokens=SLOT_TOKENS,
+            threads=threads,
+            batch_threads=BATCH_THREADS,
+            cache_mib=_PROMPT_CACHE_MIB,
+        )
+        self.base_url, self.api_key, self.model = self._server.base_url, self._server.api_key, MODEL_NAME
         self._chat = OpenAIChat(
             self.base_url,
             MODEL_NAME,
@@ -162,8 +152,7 @@ class EmbeddedChat:
         for task in self._preparing:
             task.cancel()
         await self._chat.aclose()
-        server, self._server = self._server, None
-        await asyncio.to_thread(_drop, [server])
+        await self._server.aclose()
 
 
 async def _until_enough(events: AsyncGenerator[ChatEvent, None]) -> AsyncGenerator[ChatEvent, None]:
@@ -177,11 +166,6 @@ async def _until_enough(events: AsyncGenerator[ChatEvent, None]) -> AsyncGenerat
             pieces += 1  # llama.cpp streams token by token
             ends = event.text.rstrip("\"')*").endswith((".", "!", "?"))
         yield event
-
-
-def _drop(servers: list[Any]) -> None:
-    """Let go of the server in a worker thread: its destructor stops and joins its threads."""
-    servers.clear()
 
 
 def fit_messages(messages: Sequence[dict[str, Any]], budget_tokens: float) -> tuple[dict[str, Any], ...]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from models.engines.calibration import sigmoid
+from models.engines.llama_server import LlamaServer
 from models.engines.spoken_words import plain_words
 from models.engines.token_scores import TokenScores
 from models.interfaces import EngineError, Judgement, Utterance
@@ -53,8 +55,9 @@ Chosen on the dev half of the data, where a list without the agent's lines told 
 OPENING = "how can i help you?"
 """What the agent is taken to have said before the user's first words."""
 
-AGENT_WORDS = 30
-"""Words of the agent's last line that the model is shown, from its end, where questions stand (chosen)."""
+AGENT_WORDS = 15
+"""Words of the agent's last line that the model is shown, from its end, where questions stand (chosen: each costs 7 ms of
+one core at the first pause of a turn)."""
 
 END_WEIGHT = 1.535
 DOTS_WEIGHT = -0.431
@@ -71,14 +74,35 @@ _LEAST = 1e-6
 """Stands for the probability of tokens that aren't among the candidates."""
 
 
+OWN_CONTEXT_TOKENS = 1024
+"""The examples take 330, the last line rarely 60."""
+
+
+def embedded_judge(model: Path, alias: str, *, deadline_s: float = DEADLINE_S) -> ProbabilityJudge:
+    """Return a judge over a GGUF file, with a server of its own in this process. Loads the model, which blocks.
+
+    Of its own, because the conversations' server reads prompts with two threads. Beside other work, such as the
+    recogniser's and the audio judge's at the same pause, those keep each other waiting: on two busy cores a judgement
+    took 1,400 ms (440 ms of CPU), with one thread 160 ms (60 ms of CPU; 2026-11-29). And so it can neither take a
+    conversation's slot nor wait for one.
+    """
+    server = LlamaServer(model, alias, slots=1, slot_tokens=OWN_CONTEXT_TOKENS, threads=1, batch_threads=1, cache_mib=0)
+    scores = TokenScores(server.base_url, server.model, api_key=server.api_key)
+    return ProbabilityJudge(scores, server=server, deadline_s=deadline_s)
+
+
 class ProbabilityJudge:
     """EndOfTurnJudge over the next-token probabilities of a server's model: one request of one token a judgement."""
 
     name = NAME
     listens = False
 
-    def __init__(self, scores: TokenScores, *, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(
+        self, scores: TokenScores, *, server: LlamaServer | None = None, deadline_s: float = DEADLINE_S
+    ) -> None:
+        """`server`: one in this process that nobody else asks; it is closed with the judge."""
         self._scores = scores
+        self._own_server = server
         self._deadline_s = deadline_s
         self.server = scores.server
 
@@ -102,8 +126,10 @@ class ProbabilityJudge:
         return Judgement(await self._ask(words, plain_words(utterance.agent_text), self._deadline_s))
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections, and the server if it is the judge's own."""
         await self._scores.aclose()
+        if self._own_server is not None:
+            await self._own_server.aclose()
 
     async def _ask(self, words: Sequence[str], agent_words: Sequence[str], deadline_s: float) -> float | None:
         try:

@@ -8,11 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import cast
 
 from models.engines.calibration import logit, sigmoid
-from models.engines.embedded_chat import EmbeddedChat
 from models.engines.lexical_judge import LexicalJudge
-from models.engines.probability_judge import ProbabilityJudge
+from models.engines.probability_judge import embedded_judge
 from models.engines.spoken_words import plain_words
-from models.engines.token_scores import TokenScores
 from models.interfaces import EndOfTurnJudge, Judgement, Utterance
 from models.weights import WeightsStore
 from models.weights_manifest import SMOLLM2
@@ -29,8 +27,6 @@ LAST_WORDS = frozenset(
 )
 """The usual rule of thumb, for comparison: an utterance goes on if its last word is one of these."""
 
-AT_A_TIME = 4
-
 
 async def last_word_rule(utterance: Utterance) -> Judgement:
     words = plain_words(utterance.text)
@@ -40,14 +36,8 @@ async def last_word_rule(utterance: Utterance) -> Judgement:
 Judge = Callable[[Utterance], Awaitable[Judgement]]
 
 
-async def judge_all(texts: Sequence[Text], judge: Judge, at_a_time: int = AT_A_TIME) -> list[Judgement]:
-    places = asyncio.Semaphore(at_a_time)
-
-    async def one(text: Text) -> Judgement:
-        async with places:
-            return await judge(text.utterance)
-
-    return await asyncio.gather(*(one(text) for text in texts))
+async def judge_all(texts: Sequence[Text], judge: Judge) -> list[Judgement]:
+    return [await judge(text.utterance) for text in texts]
 
 
 def fused(judgements: Sequence[Judgement]) -> Judgement:
@@ -64,8 +54,7 @@ async def judge_texts(texts: Sequence[Text]) -> dict[str, list[Judgement]]:
     store = WeightsStore()
     store.fetch([SMOLLM2])
     model = store.path(SMOLLM2, "SmolLM2-135M-Instruct.Q4_1.gguf")
-    chat = await asyncio.to_thread(EmbeddedChat, model)
-    probability = ProbabilityJudge(TokenScores(chat.base_url, chat.model, api_key=chat.api_key), deadline_s=60.0)
+    probability = await asyncio.to_thread(embedded_judge, model, "SmolLM2", deadline_s=60.0)
     try:
         lexical: EndOfTurnJudge = LexicalJudge()
         found = {
@@ -75,7 +64,6 @@ async def judge_texts(texts: Sequence[Text]) -> dict[str, list[Judgement]]:
         }
     finally:
         await probability.aclose()
-        await chat.aclose()
     pairs = zip(found["probability"], found["lexical"], strict=True)
     return {**found, "both": [fused(pair) for pair in pairs]}
 

@@ -1,0 +1,56 @@
+"""What the judges that read are worth on texts with known answers: the test half, which nothing was tuned on."""
+
+import pytest
+
+from models.interfaces import Judgement
+from tests.models.eot_figures import Figures, figures, rows_of, wilson
+from tests.models.eot_table import judge_texts, lines
+from tests.models.eot_texts import GROUPS, PREFIXES, Text, half_of, read_texts
+
+
+def found(texts: list[Text], judgements: list[Judgement], *groups: str) -> Figures:
+    places = [place for group in groups for place in rows_of(texts, group)]
+    return figures([texts[place] for place in places], [judgements[place] for place in places])
+
+
+def test_no_text_is_in_both_halves_and_both_hold_all_groups() -> None:
+    dev, test = read_texts("dev"), read_texts("test")
+    whole = [{text.text for text in half if text.group != PREFIXES} for half in (dev, test)]
+    assert not whole[0] & whole[1]
+    assert len(whole[0] | whole[1]) == 1_989
+    for half in (dev, test):
+        assert {text.group for text in half} == {*GROUPS, PREFIXES}
+    assert half_of("hello  there ") == half_of("hello there")
+
+
+def test_the_figures_are_what_they_say() -> None:
+    texts = [Text("", "complete", "en", "AMI", "")] * 4 + [Text("", "incomplete", "en", "AMI", "")] * 2
+    texts += [Text("", "wait", "en", "AMI", "")] * 2
+    scores = [0.9, 0.8, 0.6, 0.4, 0.5, None, 0.1, 0.1]
+    judged = [Judgement(score, wait=place == 7) for place, score in enumerate(scores)]
+    got = figures(texts, judged)
+    assert got.balanced == (3 / 4 + 1 / 2) / 2
+    assert got.auc == 7 / 8
+    assert (got.wait, got.wait_right) == (2, 1)
+    assert got.interval[0] < got.balanced < got.interval[1]
+    assert wilson(0, 10)[0] == pytest.approx(0.0)
+    assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+
+
+@pytest.mark.models
+async def test_a_language_models_probabilities_and_the_last_words_know_more_together() -> None:
+    texts = read_texts("test")
+    judged = await judge_texts(texts)
+    print("\n" + "\n".join(lines(texts, judged)))
+    first = ("Disfl-QA", "Niu cards", "own cards, English")
+    probability, lexical, both, rule = (
+        {groups: found(texts, judged[name], *groups) for groups in (first, (PREFIXES,))}
+        for name in ("probability", "lexical", "both", "last word")
+    )
+    assert probability[first].auc > rule[first].auc + 0.1
+    assert probability[first].balanced > rule[first].balanced
+    assert probability[(PREFIXES,)].balanced > lexical[(PREFIXES,)].balanced > rule[(PREFIXES,)].balanced - 0.02
+    assert both[first].balanced > probability[first].balanced
+    assert both[(PREFIXES,)].auc > max(probability[(PREFIXES,)].auc, lexical[(PREFIXES,)].auc)
+    waits = found(texts, judged["lexical"], "Niu cards", "own cards, English")
+    assert waits.wait_right > 0.6 * waits.wait
