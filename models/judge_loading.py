@@ -70,9 +70,9 @@ async def load_judges(
 ) -> list[LoadedJudge]:
     """Return the judges called `names`, but for those that can't be had.
 
-    The weights are in `store`. The audio judge runs in `worker`, None: in one of its own. `endpoint` None: probabilities
-    are the embedded model's, and there are no verdicts. `both`: the verdict is wanted even where the endpoint shows
-    probabilities, which are cheaper and finer.
+    The weights are in `store`. The audio judge runs in `worker`, None: in one of its own. `endpoint` None: the
+    probabilities are the embedded model's, and there are no verdicts. `both`: the verdict is wanted even where the
+    endpoint shows probabilities, which are cheaper and finer.
     """
     async with AsyncExitStack() as undo:
         loaded: list[LoadedJudge] = []

@@ -11,8 +11,8 @@ from typing import Any
 class LlamaServer:
     """A server of the GGUF file `model` under the name `alias`. Constructing it loads the model and blocks.
 
-    `slots` conversations of `slot_tokens` each are computed side by side. `threads` write, `batch_threads` read prompts;
-    more than one wait for each other at every layer, which beside other work costs more than it brings.
+    `slots` conversations of `slot_tokens` each are computed side by side. `threads` write, `batch_threads` read
+    prompts; more than one wait for each other at every layer, which beside other work costs more than it brings.
     `cache_mib`: memory for prompts that had to leave their slot.
     """
 

@@ -18,7 +18,7 @@ AT_A_TIME = 4
 """Requests under way: as many as a local server has slots by default."""
 
 TO_PASS = 17
-"""Right answers wanted. Who guesses among three words gets 17 of 20 once in 400,000 checks; who always says the same,
+"""Right answers wanted. Who guesses among three words gets 17 of 20 once in 350,000 checks; who always says the same,
 8; and one that is right nine times in ten, as a verdict claims to be (SURE), passes 87 times of 100."""
 
 

@@ -155,6 +155,20 @@ def test_the_self_made_certificate_stands_beside_no_other_and_on_a_port_of_its_o
     assert "own address" in refused(tmp_path, {"tls": True, "foreground_base_url": "https://localhost:8766/v1"})
 
 
+@pytest.mark.parametrize("names", [("auto",), ("off",), ("lexical",), ("audio", "probability", "verdict", "lexical")])
+def test_the_end_of_turn_has_the_judges_that_are_named(tmp_path: Path, names: tuple[str, ...]) -> None:
+    assert load_settings({"end_of_turn": list(names)}, {}, tmp_path).end_of_turn == names
+    environment = {"DUPLEX_GATEWAY_END_OF_TURN": ", ".join(names)}
+    assert load_settings({}, environment, tmp_path).end_of_turn == names
+
+
+@pytest.mark.parametrize("names", ["oracle", "audio,oracle", "auto,audio", "off,lexical", ","])
+def test_a_judge_that_does_not_exist_or_stands_beside_auto_is_refused(tmp_path: Path, names: str) -> None:
+    sentence = refused(tmp_path, environment={"DUPLEX_GATEWAY_END_OF_TURN": names})
+    assert "end_of_turn" in sentence
+    assert "audio, probability, verdict, lexical" in sentence
+
+
 def test_secrets_are_masked_wherever_they_might_be_shown(tmp_path: Path) -> None:
     shown = repr(
         load_settings({"api_key": "s3cret", "foreground_api_key": "s3cret", "signing_secret": "s3cret"}, {}, tmp_path)
