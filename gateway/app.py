@@ -23,7 +23,9 @@ from gateway.endpoints.errors import http_error, server_error, unknown_socket
 from gateway.endpoints.guard import Guard
 from gateway.endpoints.health import HealthEndpoints
 from gateway.endpoints.keys import Keys
+from gateway.endpoints.metrics import MetricsEndpoint
 from gateway.endpoints.model_list import ModelsEndpoint
+from gateway.endpoints.observer import ObserverEndpoint
 from gateway.endpoints.paths import realtime_routes
 from gateway.endpoints.realtime import CASCADE, DEFAULT_MODEL, RealtimeEndpoint, SessionFactory, SessionRequest
 from gateway.endpoints.socket_session import RealtimeSession
@@ -31,6 +33,8 @@ from gateway.event_log import EventLog, EventLogWriter
 from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
 from gateway.mcp.allowed_hosts import AllowedHosts
+from gateway.metrics import Metrics
+from gateway.observing.sessions import ObservedSessions
 from gateway.service import Service
 from gateway.session import Session
 from gateway.settings import Settings
@@ -66,7 +70,9 @@ def create_app(
     `load` and `open_session` replace the engines' loading and the session behind a socket, for tests.
     """
     service = Service(settings.max_sessions, (CASCADE,))
-    composition = _Composition(settings, service, engines, load or load_engines)
+    metrics = Metrics(service)
+    observed = ObservedSessions(metrics.saw, metrics.audio)
+    composition = _Composition(settings, service, engines, load or load_engines, observed)
     ephemeral = EphemeralKeys(signing_key(settings.signing_secret, settings.api_key))
     keys = Keys(settings.api_key, ephemeral)
     realtime = RealtimeEndpoint(
@@ -76,7 +82,8 @@ def create_app(
     health = HealthEndpoints(service)
     app = Starlette(
         routes=[
-            *realtime_routes(realtime, client_secrets, ModelsEndpoint(keys)),
+            *realtime_routes(realtime, client_secrets, ModelsEndpoint(keys), ObserverEndpoint(observed, keys)),
+            Route("/metrics", MetricsEndpoint(metrics, keys).read),
             Route("/health", health.health),
             Route("/health/lag", health.lag),
             WebSocketRoute("/{path:path}", unknown_socket),
@@ -105,14 +112,22 @@ def service_of(app: Starlette) -> Service:
 
 
 class _Composition:
-    """What lives as long as the application: its engines, the thread that listens for echoes, and its event log."""
+    """What lives as long as the application: engines, the thread that listens for echoes, event log, observers."""
 
-    def __init__(self, settings: Settings, service: Service, engines: Engines | None, load: LoadEngines) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        service: Service,
+        engines: Engines | None,
+        load: LoadEngines,
+        observed: ObservedSessions,
+    ) -> None:
         self._settings = settings
         self._service = service
         self._engines = engines
         self._load = load
         self._listening: InferenceWorker | None = None
+        self._observed = observed
         self._event_logs = EventLogWriter(settings.event_log) if settings.event_log is not None else None
         if engines is not None:
             service.ready(engines.infos)
@@ -167,31 +182,41 @@ class _Composition:
         defaults = session_defaults(settings, request.dialect)
         if request.kind == "transcription" and request.model:
             defaults = replace(defaults, transcription_model=request.model)
+        model = request.model or DEFAULT_MODEL
+        playout_delay = samples_from_ms(settings.playout_delay_ms)
+        observer = self._observed.observer(
+            session_id,
+            now,
+            {"model": model, "backend": request.backend, "kind": request.kind, "dialect": request.dialect},
+        )
+        backend = CascadeBackend(
+            engines,
+            new_id=random_id,
+            now=now,
+            session_key=session_id,
+            deadlines=Deadlines(
+                transcript=samples_from_s(settings.asr_timeout_s),
+                first_token=samples_from_s(settings.llm_first_token_timeout_s),
+                next_token=samples_from_s(settings.llm_next_token_timeout_s),
+                speech=samples_from_s(settings.tts_timeout_s),
+            ),
+            playout_delay=playout_delay,
+            taps=(observer.told,),
+        )
+        observer.follow(backend.machine)
         return Session(
             session_id=session_id,
             protocol=SessionProtocol(
                 ids=random_id,
                 session_id=session_id,
-                model=request.model or DEFAULT_MODEL,
+                model=model,
                 expires_at_s=request.expires_at_s,
                 defaults=defaults,
                 kind=request.kind,
                 g711=G711Codec(),
                 initial=request.session,
             ),
-            backend=CascadeBackend(
-                engines,
-                new_id=random_id,
-                now=now,
-                session_key=session_id,
-                deadlines=Deadlines(
-                    transcript=samples_from_s(settings.asr_timeout_s),
-                    first_token=samples_from_s(settings.llm_first_token_timeout_s),
-                    next_token=samples_from_s(settings.llm_next_token_timeout_s),
-                    speech=samples_from_s(settings.tts_timeout_s),
-                ),
-                playout_delay=samples_from_ms(settings.playout_delay_ms),
-            ),
+            backend=backend,
             hearing=Hearing(
                 engines.vad,
                 playout_delay=samples_from_ms(settings.playout_delay_ms),
@@ -202,6 +227,8 @@ class _Composition:
             mcp_call_deadline_s=settings.mcp_timeout_s,
             log=self._event_logs.open(session_id) if self._event_logs is not None else EventLog.off(),
             dialect=request.dialect,
+            observer=observer,
+            playout_delay=playout_delay,
         )
 
 

@@ -1,26 +1,38 @@
 """Measures a session at its border, on the gateway clock, whatever backend stands behind it.
 
 It sees all input, all output and all events, judges speech by the session's one VAD and audible output by one gate, and
-is the only source of figures that compare backends.
+is the only source of figures that compare backends: when a turn began and when its answer was heard. A backend may
+explain what it did in between.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from gateway.measured_turn import Explain, Outcome, Round, Turn, TurnKind
+from gateway.waterfall import Span, Stage
 from models.interfaces import VAD_FRAME_SAMPLES
-from protocol.audio_time import Samples, ms_from_samples, samples_from_bytes, samples_from_ms
+from protocol.audio_time import Samples, samples_from_bytes, samples_from_ms
 from protocol.backend_events import (
     BackendEvent,
+    CommandRefused,
+    EndReason,
+    EndStatus,
+    FunctionCallStarted,
+    InputCommitted,
+    InputTimedOut,
     InputTranscriptCompleted,
     InputTranscriptFailed,
     OutputAudio,
+    OutputItemEnded,
     OutputTextDelta,
+    PlayoutCut,
+    RefusalKind,
     ResponseEnded,
     ResponseStarted,
     SpeechStarted,
@@ -45,45 +57,19 @@ KEPT_TURNS = 200
 KEPT_STRETCHES = 256
 """Stretches of voice that are remembered until the turn that holds them ends (chosen; newer ones win)."""
 
+WAITING_TURNS = 64
+"""Turns that may wait for their response (chosen: twice what the cascade lets wait); the oldest closes unanswered."""
+
+BESIDE = 64
+"""Out-of-band responses whose audio is known to be none of the conversation's (chosen: four times what may run)."""
+
+OPEN_TURNS = 64
+"""Turns whose answer runs or is on its way to the user's ear (chosen); the oldest is closed as cut."""
+
+ASSUMED_PLAYOUT_DELAY: Samples = samples_from_ms(150)
+"""From the socket to the user's ear (design: playout): the same for all backends, or they could not be compared."""
+
 _AUDIBLE_RMS = 32768.0 * 10.0 ** (AUDIBLE_DBFS / 20.0)
-
-
-@dataclass(slots=True)
-class TurnTimes:
-    """When the stages of one spoken turn were passed (gateway clock); None where a stage has not happened.
-
-    `item_id` is that of the user's speech, `response_id` that of the answer.
-    """
-
-    speech_end: Samples
-    item_id: str = ""
-    stopped: Samples | None = None
-    transcribed: Samples | None = None
-    response_id: str | None = None
-    first_text: Samples | None = None
-    first_audio: Samples | None = None
-
-    def stages_ms(self) -> dict[str, int]:
-        """Return the length of each stage that has ended, in ms, by name, and their sum as `voice_to_voice`.
-
-        A stage begins where the one before it ended, on whole milliseconds, so that they add up exactly.
-        """
-        marks = {
-            "endpointing": self.stopped,
-            "asr": self.transcribed,
-            "llm_first_token": self.first_text,
-            "first_clause_tts": self.first_audio,
-        }
-        stages: dict[str, int] = {}
-        began_ms = before_ms = ms_from_samples(self.speech_end)
-        for name, at in marks.items():
-            if at is not None:
-                at_ms = ms_from_samples(at)
-                stages[name] = at_ms - before_ms
-                before_ms = at_ms
-        if self.first_audio is not None:
-            stages["voice_to_voice"] = before_ms - began_ms
-        return stages
 
 
 class _Voice(NamedTuple):
@@ -94,19 +80,44 @@ class _Voice(NamedTuple):
 
 
 class Meter:
-    """The stopwatch of one session."""
+    """The stopwatch of one session.
 
-    def __init__(self, session_id: str) -> None:
-        self.turns: list[TurnTimes] = []
+    `explain`: the backend's own spans, {} where it has none. `on_turn` gets each turn when its account is closed: at
+    the moment in which its answer is heard, or will never be.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        playout_delay: Samples = ASSUMED_PLAYOUT_DELAY,
+        explain: Explain = lambda _key: {},
+        on_turn: Callable[[Turn, Samples], None] = lambda _turn, _now: None,
+    ) -> None:
+        self.turns: deque[Turn] = deque(maxlen=KEPT_TURNS)
         self._session_id = session_id
+        self._playout_delay = playout_delay
+        self._explain = explain
+        self._on_turn = on_turn
         self._voices: deque[_Voice] = deque(maxlen=KEPT_STRETCHES)
         self._received: Samples = 0
         self._speech_start: Samples = 0
-        self._open: TurnTimes | None = None
-        self._silent_until: Samples = 0
+        self._cut_agent = False
+        self._idle_item = ""
+        self._waiting: deque[Turn] = deque()  # committed, and no response has begun for them yet
+        self._just_committed = False
+        self._asked: dict[str, Samples] = {}  # what the client asked for and has not begun
+        self._open: dict[str, Turn] = {}  # by the response that answers it, until it is heard or never will be
+        self._with_calls: Turn | None = None  # its response called functions; the next one speaks of their results
+        self._running = ""
+        self._player_end: Samples = 0
+        self._beside: deque[str] = deque(maxlen=BESIDE)
+
+    # --- what passes the border ------------------------------------------------------------------------------------
 
     def heard_user(self, append: AppendAudio, now: Samples) -> None:
         """Note user audio that arrived by `now`, with the VAD frames that it completed."""
+        self.settle(now)
         self._received += samples_from_bytes(len(append.pcm))
         for frame in append.frames:
             if frame.probability >= SPEECH_THRESHOLD:
@@ -114,36 +125,88 @@ class Meter:
                     self._voices.pop()
                 self._voices.append(_Voice(frame.until, now - (self._received - frame.until)))
 
+    def asked(self, response_id: str, now: Samples) -> None:
+        """Note that the client asked for a response of the conversation."""
+        self._asked[response_id] = now
+
+    def sent(self, response_id: str, samples: Samples, now: Samples) -> Samples | None:
+        """Note that the socket took `samples` of a response's audio; return when its first sound is heard, once known.
+
+        All audio goes through one player: it begins after the delay, or behind what it still plays.
+        """
+        if response_id in self._beside:
+            return None
+        start = max(now + self._playout_delay, self._player_end)
+        self._player_end = start + samples
+        turn = self._open.get(response_id)
+        if turn is None:
+            return None
+        answer = turn.rounds[-1]
+        before, answer.sent = answer.sent, answer.sent + samples
+        made = answer.marks.get(Stage.TTS_TTFA)
+        answer.mark(Stage.SEND, now if made is None else made.end, now)
+        at = answer.audible_at
+        if turn.heard is not None or at is None or answer.sent <= at:
+            return None
+        turn.heard = start + at - before
+        answer.mark(Stage.PLAYOUT, now, turn.heard)
+        return turn.heard
+
+    def truncated(self, item_id: str, heard: Samples, now: Samples) -> None:
+        """Note that the client's player stopped the item `item_id` after `heard` samples: its word is the last."""
+        self._player_end = min(self._player_end, now)
+        for turn in list(self._open.values()):
+            answer = turn.rounds[-1]
+            if answer.item_id == item_id and (answer.audible_at is None or heard <= answer.audible_at):
+                self._close(turn, Outcome.CUT, now)
+
+    def settle(self, now: Samples) -> None:
+        """Let time pass up to `now`: an answer that is due has been heard."""
+        for turn in list(self._open.values()) if self._open else ():
+            if turn.heard is not None and turn.heard <= now:
+                self._close(turn, Outcome.HEARD, now)
+
+    def close(self, now: Samples) -> None:
+        """The session is over: nothing that is awaited comes any more."""
+        self.settle(now)
+        for turn in list(self._open.values()):
+            self._close(turn, Outcome.CUT, now)
+        self._close_calls(now)
+        self._drop_waiting(now)
+
     def saw(self, event: BackendEvent, now: Samples) -> None:
         """Note a backend event at `now`."""
-        turn = self._open
+        self.settle(now)
         match event:
+            case SpeechStarted(start=start):
+                self._speech_start = start
             case SpeechStopped(item_id=item_id, end=end):
                 speech_end = self._spoken_by(end)
                 if speech_end is not None:
-                    self._open = TurnTimes(speech_end=speech_end, item_id=item_id, stopped=now)
-            case SpeechStarted(start=start):
-                self._close()
-                self._speech_start = start
-            case InputTranscriptCompleted(item_id=item_id) | InputTranscriptFailed(item_id=item_id) if (
-                turn is not None and turn.item_id == item_id
-            ):
-                turn.transcribed = now
-            case ResponseStarted(response_id=response_id, out_of_band=False) if (
-                turn is not None and turn.response_id is None
-            ):
-                turn.response_id = response_id
-                self._silent_until = now
-            case OutputTextDelta(response_id=response_id) if turn is not None and turn.response_id == response_id:
-                if turn.first_text is None:
-                    turn.first_text = now
-            case OutputAudio(response_id=response_id, pcm=pcm) if turn is not None and turn.response_id == response_id:
-                if turn.first_audio is None:
-                    self._play(turn, pcm, now)
-            case ResponseEnded(response_id=response_id) if turn is not None and turn.response_id == response_id:
-                self._close()
+                    self._wait(Turn(TurnKind.SPEECH, speech_end, item_id), now)
+            case InputTimedOut(item_id=item_id):
+                self._idle_item = item_id
+            case InputCommitted(item_id=item_id):
+                self._committed(item_id, now)
+            case InputTranscriptCompleted(item_id=item_id) | InputTranscriptFailed(item_id=item_id):
+                self._transcribed(item_id, now)
+            case ResponseStarted(response_id=response_id, out_of_band=out_of_band):
+                asked_at = self._asked.pop(response_id, None)
+                if out_of_band:
+                    self._beside.append(response_id)
+                else:
+                    self._begin_answer(response_id, asked_at, now)
+            case CommandRefused(response_id=response_id):
+                self._asked.pop(response_id or "", None)
+                if event.kind is RefusalKind.RESPONSE_ACTIVE and event.client_event_id is None and self._waiting:
+                    self._close(self._waiting.pop(), Outcome.UNANSWERED, now)
+            case PlayoutCut():
+                self._cut_agent = True
+                self._flushed(now)
             case _:
-                pass
+                self._output(event, now)
+
+    # --- what the user did -----------------------------------------------------------------------------------------
 
     def _spoken_by(self, end: Samples) -> Samples | None:
         """Return when the voice of the turn that ends at `end` (input clock) fell silent; None if there was none."""
@@ -154,30 +217,142 @@ class Meter:
                 speech_end = voice.at
         return speech_end
 
-    def _play(self, turn: TurnTimes, pcm: bytes, now: Samples) -> None:
-        """Note when `pcm` is heard, if it is: it plays at 1× after the silence that was sent before it."""
-        start = max(now, self._silent_until)
-        at = _audible_from(pcm)
-        if at is None:
-            self._silent_until = start + samples_from_bytes(len(pcm))
-        else:
-            turn.first_audio = start + at
+    def _wait(self, turn: Turn, now: Samples) -> None:
+        if not self._running:
+            self._drop_waiting(now)  # with nothing running they were not in line: nobody has asked for an answer
+        elif len(self._waiting) >= WAITING_TURNS:
+            self._close(self._waiting.popleft(), Outcome.UNANSWERED, now)
+        turn.barge_in, self._cut_agent = self._cut_agent, False
+        self._waiting.append(turn)
 
-    def _close(self) -> None:
-        turn, self._open = self._open, None
+    def _drop_waiting(self, now: Samples) -> None:
+        while self._waiting:
+            self._close(self._waiting.popleft(), Outcome.UNANSWERED, now)
+
+    def _committed(self, item_id: str, now: Samples) -> None:
+        if not self._waiting or self._waiting[-1].item_id != item_id:
+            kind = TurnKind.IDLE if item_id == self._idle_item else TurnKind.COMMIT
+            self._wait(Turn(kind, now, item_id), now)
+        turn = self._waiting[-1]
+        if turn.kind is TurnKind.SPEECH:
+            turn.listening[Stage.EOT_WAIT] = Span(Stage.EOT_WAIT, turn.begin, now)
+        self._just_committed = True
+
+    def _transcribed(self, item_id: str, now: Samples) -> None:
+        for turn in (*self._open.values(), *self._waiting):
+            if turn.item_id == item_id:
+                committed = turn.listening.get(Stage.EOT_WAIT)
+                start = turn.begin if committed is None else committed.end
+                turn.listening.setdefault(Stage.STT_FINAL, Span(Stage.STT_FINAL, start, now))
+
+    # --- what the agent did ----------------------------------------------------------------------------------------
+
+    def _begin_answer(self, response_id: str, asked_at: Samples | None, now: Samples) -> None:
+        turn = self._answered_turn(asked_at, now)
+        if turn is self._with_calls:
+            self._with_calls = None
+        self._close_calls(now)
+        if len(self._open) >= OPEN_TURNS:
+            self._close(next(iter(self._open.values())), Outcome.CUT, now)
+        turn.start_round(response_id, now)
+        self._open[response_id] = turn
+        self._running = response_id
+        self._just_committed = False
+
+    def _answered_turn(self, asked_at: Samples | None, now: Samples) -> Turn:
+        """Return the turn that the response which begins now answers."""
+        if self._waiting and asked_at is None and not self._just_committed:
+            return self._waiting.popleft()  # the next in a burst client's line
+        if self._waiting:
+            turn = self._waiting.pop()  # one response answers all that was said so far; the last has waited for it
+            self._drop_waiting(now)
+            return turn
+        return self._with_calls or Turn(TurnKind.REQUEST, now if asked_at is None else asked_at)
+
+    def _close_calls(self, now: Samples) -> None:
+        turn, self._with_calls = self._with_calls, None
+        if turn is not None:
+            self._close(turn, Outcome.TOOL_CALL, now)
+
+    def _flushed(self, now: Samples) -> None:
+        """The player was emptied by the user's voice: what waits to be heard never will be."""
+        self._player_end = min(self._player_end, now)
+        for response_id, turn in list(self._open.items()):
+            if response_id != self._running:
+                self._close(turn, Outcome.CUT, now)
+
+    def _output(self, event: BackendEvent, now: Samples) -> None:
+        response_id = getattr(event, "response_id", "")
+        if isinstance(event, ResponseEnded) and response_id == self._running:
+            self._running = ""
+            self._just_committed = False
+            self._cut_agent = self._cut_agent or event.reason is EndReason.TURN_DETECTED
+        turn = self._open.get(response_id)
         if turn is None:
             return
-        self.turns = [*self.turns[1 - KEPT_TURNS :], turn]
-        stages = turn.stages_ms()
-        parts = [name for name in stages if name != "voice_to_voice"]
-        slowest = max(parts, key=lambda name: stages[name], default="none")
+        answer = turn.rounds[-1]
+        match event:
+            case OutputTextDelta():
+                self._first_text(answer, now)
+            case FunctionCallStarted(item_id=item_id):
+                self._first_text(answer, now)
+                answer.calls.add(item_id)
+            case OutputItemEnded(item_id=item_id) if item_id in answer.calls and not answer.made:
+                assert answer.first_text is not None
+                answer.marks[Stage.TOOL_CALL] = Span(Stage.TOOL_CALL, answer.first_text, now)
+            case OutputAudio(item_id=item_id, pcm=pcm):
+                answer.item_id = item_id
+                self._audio(answer, pcm, now)
+            case ResponseEnded():
+                self._ended(turn, answer, event, now)
+            case _:
+                pass
+
+    def _first_text(self, answer: Round, now: Samples) -> None:
+        if answer.first_text is None:
+            answer.first_text = now
+            answer.mark(Stage.LLM_TTFT, answer.began, now)
+
+    def _audio(self, answer: Round, pcm: bytes, now: Samples) -> None:
+        """Look for the first sound, and only for that."""
+        answer.mark(Stage.TTS_TTFA, answer.began if answer.first_text is None else answer.first_text, now)
+        if answer.audible_at is None and (at := _audible_from(pcm)) is not None:
+            answer.audible_at = answer.made + at
+        answer.made += samples_from_bytes(len(pcm))
+
+    def _ended(self, turn: Turn, answer: Round, event: ResponseEnded, now: Samples) -> None:
+        if event.status is EndStatus.CANCELLED and turn.heard is None:
+            self._close(turn, Outcome.CUT, now)  # what had been made of it is not sent any more
+        elif answer.audible_at is not None:
+            return  # its sound is on the way
+        elif event.status is EndStatus.FAILED:
+            self._close(turn, Outcome.FAILED, now)
+        elif answer.calls:
+            written = answer.marks.get(Stage.TOOL_CALL)
+            turn.tools_from = now if written is None else written.end
+            del self._open[answer.response_id]
+            self._close_calls(now)
+            self._with_calls = turn
+        else:
+            self._close(turn, Outcome.SILENT, now)
+
+    # --- a closed account ------------------------------------------------------------------------------------------
+
+    def _close(self, turn: Turn, outcome: Outcome, now: Samples) -> None:
+        self._open.pop(turn.response_id, None)
+        self.turns.append(turn)
+        account = turn.finish(outcome, self._explain)
         logger.info(
-            "turn session=%s response=%s slowest=%s %s",
+            "turn session=%s response=%s kind=%s outcome=%s slowest=%s total_ms=%d %s",
             self._session_id,
-            turn.response_id,
-            slowest,
-            " ".join(f"{name}_ms={length}" for name, length in stages.items()),
+            turn.response_id or "none",
+            turn.kind,
+            outcome,
+            account.slowest,
+            account.total_ms,
+            " ".join(f"{stage}_ms={length}" for stage, length in account.stages_ms().items()),
         )
+        self._on_turn(turn, now)
 
 
 def _audible_from(pcm: bytes) -> Samples | None:

@@ -36,8 +36,16 @@ class Outbox:
     client's state; after an overflow the outbox is empty and each further `put` raises again.
     """
 
-    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(
+        self,
+        limit_bytes: int = LIMIT_BYTES,
+        *,
+        audio_accepted: Callable[[str, Samples], None] = lambda _response_id, _samples: None,
+    ) -> None:
+        """`audio_accepted` is told of each audio frame that the socket took: its response and its samples."""
         self._limit_bytes = limit_bytes
+        self._audio_accepted = audio_accepted
+        self._taken: _Waiting | None = None
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._changed = asyncio.Event()
@@ -101,7 +109,14 @@ class Outbox:
             await self._changed.wait()
         waiting = self._waiting.popleft()
         self._waiting_bytes -= waiting.size_bytes
+        self._taken = waiting
         return waiting.frame
+
+    def accepted(self) -> None:
+        """Note that the socket has taken the latest frame: its writer says so once the send has returned."""
+        taken, self._taken = self._taken, None
+        if taken is not None and taken.audio_of is not None:
+            self._audio_accepted(taken.audio_of, taken.samples)
 
     def close(self) -> None:
         """Take no more frames; the reader gets what waits and then OutboxClosed."""

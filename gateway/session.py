@@ -16,11 +16,12 @@ from gateway.event_log import EventLog
 from gateway.hearing import Hearing
 from gateway.mcp.allowed_hosts import AllowedHosts
 from gateway.mcp.hub import CALL_DEADLINE_S, McpHub
-from gateway.meter import Meter
+from gateway.meter import ASSUMED_PLAYOUT_DELAY, Meter
+from gateway.observing.observer import SessionObserver
 from gateway.outbox import Outbox
-from protocol.audio_time import Samples
+from protocol.audio_time import Samples, s_from_samples, samples_from_ms
 from protocol.client_events import APPEND, AppendInput, ClientEvent, event_object
-from protocol.commands import AppendAudio, ItemTruncated
+from protocol.commands import AppendAudio, Command, CreateResponse, ItemTruncated
 from protocol.errors import ProtocolError
 from protocol.mcp_items import McpFailure, McpTool
 from protocol.outputs import CallMcpTool, DiscardAudio, DiscardItemAudio, ListMcpTools, Output, ServerEvent, ToBackend
@@ -50,11 +51,19 @@ class Session:
         dialect: Dialect = Dialect.GA,
         mcp_hosts: AllowedHosts | None = None,
         mcp_call_deadline_s: float = CALL_DEADLINE_S,
+        observer: SessionObserver | None = None,
+        playout_delay: Samples = ASSUMED_PLAYOUT_DELAY,
     ) -> None:
-        """`mcp_hosts` None: MCP servers on this machine only."""
+        """`mcp_hosts` None: MCP servers on this machine only. `observer` None: nobody can look."""
         self.session_id = session_id
-        self.outbox = Outbox()
-        self.meter = Meter(session_id)
+        self.outbox = Outbox(audio_accepted=self._audio_accepted)
+        self._observer = observer or SessionObserver(session_id, now)
+        self.meter = Meter(
+            session_id,
+            playout_delay=playout_delay,
+            explain=self._observer.marks.of,
+            on_turn=self._observer.turn_closed,
+        )
         self._protocol = protocol
         self._wire = Wire(dialect)
         self._backend = backend
@@ -70,6 +79,7 @@ class Session:
 
     async def run(self) -> None:
         """Greet the client and carry the backend's events to it until cancelled. Raises what a bug raises."""
+        self._observer.open()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._backend.run())
@@ -83,6 +93,8 @@ class Session:
                         await self._perform(self._protocol.receive_backend(event))
                         self._hearing.saw(event, now)
         finally:
+            self.meter.close(self._now())
+            self._observer.close()
             self._log.close()
 
     async def receive_text(self, frame: str) -> None:
@@ -149,6 +161,7 @@ class Session:
     def _carry(self, output: Output) -> None:
         match output:
             case ServerEvent():
+                self._observer.server_event(output.payload, self._now())
                 for payload in self._wire.write(output):
                     self._log.record("server", self._now(), payload)
                     frame = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
@@ -159,6 +172,7 @@ class Session:
             case DiscardItemAudio(item_id=item_id):
                 self._unsend(self.outbox.discard_item_audio(item_id))
             case ToBackend(command=command):
+                self._measure(command)
                 if isinstance(command, ItemTruncated):
                     self._hearing.truncated(command.item_id, self._now())
                 self._backend.submit(command)
@@ -166,6 +180,24 @@ class Session:
                 self._mcp.submit(output)
             case _:
                 assert_never(output)
+
+    def _measure(self, command: Command) -> None:
+        match command:
+            case CreateResponse(response_id=response_id, out_of_band=False):
+                self.meter.asked(response_id, self._now())
+            case ItemTruncated(item_id=item_id, audio_end=heard):
+                self.meter.truncated(item_id, heard, self._now())
+            case _:
+                pass
+
+    def _audio_accepted(self, response_id: str, samples: Samples) -> None:
+        """Note that the socket took audio; once it is known when the answer is heard, look again then."""
+        now = self._now()
+        self._observer.sent(response_id, samples, now)
+        heard = self.meter.sent(response_id, samples, now)
+        if heard is not None:
+            delay_s = s_from_samples(heard - now + samples_from_ms(1))
+            asyncio.get_running_loop().call_later(delay_s, lambda: self.meter.settle(self._now()))
 
     def _mcp_tools_listed(self, item_id: str, result: tuple[McpTool, ...] | McpFailure) -> None:
         for output in self._protocol.mcp_tools_listed(item_id, result):

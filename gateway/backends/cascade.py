@@ -161,6 +161,11 @@ class CascadeBackend:
         self._timer_at: Samples = 0
         self._crashed: asyncio.Future[None] | None = None
 
+    @property
+    def machine(self) -> TurnMachine:
+        """The machine that decides, to be looked at only."""
+        return self._machine
+
     # --- the session's side ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:

@@ -8,6 +8,7 @@ from gateway.endpoints.client_secrets import ClientSecretsEndpoint
 from gateway.endpoints.errors import upgrade_required
 from gateway.endpoints.model_list import ModelsEndpoint
 from gateway.endpoints.not_served import CALLS, TRANSLATIONS, not_served_routes, webrtc_not_served
+from gateway.endpoints.observer import ObserverEndpoint
 from gateway.endpoints.realtime import RealtimeEndpoint
 
 BASES = ("/v1", "/openai/v1")
@@ -21,9 +22,12 @@ AZURE_PREVIEW_SESSIONS = "/openai/realtimeapi/sessions"
 
 
 def realtime_routes(
-    realtime: RealtimeEndpoint, client_secrets: ClientSecretsEndpoint, models: ModelsEndpoint
+    realtime: RealtimeEndpoint,
+    client_secrets: ClientSecretsEndpoint,
+    models: ModelsEndpoint,
+    observer: ObserverEndpoint,
 ) -> list[BaseRoute]:
-    """Return all routes of the Realtime API."""
+    """Return all routes of the Realtime API, and those of the observer stream below it."""
     routes = _socket_routes(AZURE_PREVIEW_SOCKET, realtime)
     routes.append(Route(AZURE_PREVIEW_SESSIONS, client_secrets.create_session, methods=["POST"]))
     for base in BASES:
@@ -31,6 +35,8 @@ def realtime_routes(
         routes += [
             Route(f"{base}/realtime/client_secrets", client_secrets.create, methods=["POST"]),
             Route(f"{base}/realtime/sessions", client_secrets.create_session, methods=["POST"]),
+            Route(f"{base}/realtime/sessions", observer.list),
+            Route(f"{base}/realtime/sessions/{{session_id}}/events", observer.events),
             Route(
                 f"{base}/realtime/transcription_sessions", client_secrets.create_transcription_session, methods=["POST"]
             ),

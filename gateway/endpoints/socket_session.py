@@ -125,6 +125,7 @@ class SocketSession:
         try:
             while True:
                 await self._websocket.send_text(await outbox.next_frame())
+                outbox.accepted()
         except WebSocketDisconnect:
             raise _Ended(GONE) from None
         except OutboxClosed:

@@ -45,6 +45,7 @@ from gateway.turns.observations import DropReason
 from gateway.turns.out_of_band import OutOfBandResponses
 from gateway.turns.overlap_watch import OverlapWatch
 from gateway.turns.pauses import Pause, Pauses, is_judged
+from gateway.turns.playout import Heard as HeardOfItem
 from gateway.turns.playout import VirtualPlayer
 from gateway.turns.response import Output, Phase, Response, ResponseInput
 from gateway.turns.settings import MIN_COMMIT, QUEUED_TURNS, STALL_AFTER, TRANSCRIPT_TIMEOUT, Detection, TurnSettings
@@ -154,6 +155,15 @@ class TurnMachine:
     def playout_delay(self) -> Samples:
         """The playout delay as learned so far."""
         return self._player.delay
+
+    @property
+    def speech_queue(self) -> list[tuple[int, str]]:
+        """What the running response has ready for the synthesiser: each chunk's number and text."""
+        return [] if self._response is None else self._response.speech_queue
+
+    def playing(self, now: Samples) -> HeardOfItem | None:
+        """Return the item that plays at `now` and how much of it has been heard; None in silence."""
+        return self._player.playing(now)
 
     def next_deadline(self, now: Samples) -> Samples | None:
         """Return when the machine wants to be called even if nothing happens (gateway clock), or None."""

@@ -97,6 +97,14 @@ class VirtualPlayer:
         playing = sum(min(max(0, now - s.start), s.samples) for s in self._queue if s.item_id == item_id)
         return self._played.get(item_id, 0) + playing
 
+    def playing(self, now: Samples) -> Heard | None:
+        """Return the item that plays at `now` and how much of it has been heard; None in silence."""
+        for stretch in self._queue:
+            if stretch.start <= now < stretch.end:
+                item_id = stretch.item_id
+                return Heard(item_id, self.heard(item_id, now), self._sent[item_id])
+        return None
+
     def settle(self, now: Samples) -> None:
         """Forget the details of what has been played to its end by `now`."""
         while self._queue and self._queue[0].end <= now:

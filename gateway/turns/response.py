@@ -175,6 +175,11 @@ class Response:
         at = self.player.heard(message.item_id, now) // pace
         return message.text[max(0, at - SAID_BEFORE) : at + SAID_AFTER]
 
+    @property
+    def speech_queue(self) -> list[tuple[int, str]]:
+        """What waits for the synthesiser: each chunk's number and text."""
+        return list(enumerate((chunk.spoken for chunk in self._waiting if chunk.spoken), self._spoken_chunks))
+
     # --- what moves it on ------------------------------------------------------------------------------------------
 
     def start(self, turns_with_words: int, out: list[Output]) -> None:

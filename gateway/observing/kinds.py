@@ -1,0 +1,58 @@
+"""What an observer is told of: the `type` of each event. `gateway/README.md` has the table of their fields."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+VERSION = 1
+"""Of the events (`v`): a field may be added under the same version, none changes its meaning or goes."""
+
+
+class Kind(StrEnum):
+    """The types of events."""
+
+    SESSION_STARTED = "session.started"
+    SESSION_SETTINGS = "session.settings"
+    SESSION_ENDED = "session.ended"
+    VAD = "vad"
+    SPEECH_STARTED = "speech.started"
+    SPEECH_PAUSED = "speech.paused"
+    SPEECH_RESUMED = "speech.resumed"
+    SPEECH_STOPPED = "speech.stopped"
+    INPUT_STALLED = "input.stalled"
+    INPUT_CLEARED = "input.cleared"
+    INPUT_TIMED_OUT = "input.timed_out"
+    ASR_ASKED = "asr.asked"
+    ASR_PARTIAL = "asr.partial"
+    ASR_PAUSE = "asr.pause"
+    TRANSCRIPT_DELTA = "transcript.delta"
+    TRANSCRIPT_FINAL = "transcript.final"
+    TRANSCRIPT_FAILED = "transcript.failed"
+    END_OF_TURN_ASKED = "end_of_turn.asked"
+    END_OF_TURN_SCORE = "end_of_turn.score"
+    END_OF_TURN_VERDICT = "end_of_turn.verdict"
+    OVERLAP_VERDICT = "overlap.verdict"
+    SPECULATION = "speculation"
+    TURN_COMMITTED = "turn.committed"
+    AGENT_STATE = "agent.state"
+    RESPONSE_STARTED = "response.started"
+    RESPONSE_ENDED = "response.ended"
+    LLM_ASKED = "llm.asked"
+    LLM_REASONING = "llm.reasoning"
+    LLM_TEXT = "llm.text"
+    LLM_ENDED = "llm.ended"
+    TOOL_CALL = "tool.call"
+    TOOL_ARGUMENTS = "tool.arguments"
+    TOOL_RESULT = "tool.result"
+    TTS_QUEUED = "tts.queued"
+    TTS_STARTED = "tts.started"
+    TTS_AUDIO = "tts.audio"
+    TTS_DONE = "tts.done"
+    TTS_DROPPED = "tts.dropped"
+    AUDIO_SENT = "audio.sent"
+    HEARD = "heard"
+    PLAYOUT_CUT = "playout.cut"
+    CLIENT_TRUNCATED = "client.truncated"
+    COMMAND_REFUSED = "command.refused"
+    ERROR = "error"
+    WATERFALL = "waterfall"
