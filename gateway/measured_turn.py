@@ -109,5 +109,7 @@ class Turn:
                 marks = {stage: span for stage, span in marks.items() if stage is not Stage.PLAYOUT}
             spans += in_order((Stage.TOOLS,), marks)
             spans += in_order(ROUND, explain(answer.response_id), marks)
+            answer.marks = {}
+        self.listening = {}
         self.waterfall = Waterfall(self.begin, tuple(spans))
         return self.waterfall

@@ -24,8 +24,9 @@ from protocol.backend_events import (
     SpeechStopped,
 )
 
-KEPT_ACCOUNTS = 256
-"""Items and responses whose marks are kept (chosen: more than run at a time); the oldest leave first."""
+KEPT_ACCOUNTS = 160
+"""Items and responses whose marks are kept; the oldest leave first (chosen: the turns that may wait, their responses,
+those beside the conversation, and some that are over)."""
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ _EVENT_BYTES = 200
 
 
 class Event:
-    """One event. Its JSON is written when somebody reads it for the first time, and then kept."""
+    """One event. Its JSON is written when somebody reads it for the first time, and kept instead of the fields."""
 
     __slots__ = ("_json", "at", "audio", "fields", "kind", "seq", "size_bytes")
 
@@ -62,6 +62,7 @@ class Event:
             }
             # ASCII: a lone surrogate, which a client's JSON can smuggle in, must not break the stream's UTF-8.
             self._json = json.dumps(head | self.fields, separators=(",", ":"))
+            self.fields = {}
         return f'{self._json[:-1]},"dropped":{dropped}}}' if dropped else self._json
 
 

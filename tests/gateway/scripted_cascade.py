@@ -14,6 +14,7 @@ from gateway.event_log import EventLog
 from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
 from gateway.mcp.allowed_hosts import AllowedHosts
+from gateway.observing.observer import SessionObserver
 from gateway.session import Session
 from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer, ScriptedVad, soft_tone
 from models.interfaces import Engines
@@ -155,6 +156,7 @@ class RunningSession:
         taken: list[dict[str, Any]] = []
         while self.session.outbox.waiting_bytes and len(taken) != frames:
             payload = json.loads(await self.session.outbox.next_frame())
+            self.session.outbox.accepted()
             assert self.law(payload) == [], payload
             taken.append(payload)
         self.sent += taken
@@ -189,10 +191,14 @@ async def open_session(
     vad: Any = None,
     dialect: Dialect = Dialect.GA,
     mcp_hosts: AllowedHosts | None = None,
+    observer: SessionObserver | None = None,
 ) -> AsyncIterator[RunningSession]:
-    """Run a session on a cascade (or `backend`); leaving ends it."""
+    """Run a session on a cascade (or `backend`), observed; leaving ends it."""
     ids = CountingIds()
-    backend = backend or CascadeBackend(engines, new_id=ids, now=time.now, session_key="sess_1")
+    observer = observer or SessionObserver("sess_1", time.now)
+    if backend is None:
+        backend = CascadeBackend(engines, new_id=ids, now=time.now, session_key="sess_1", taps=(observer.told,))
+        observer.follow(backend.machine)
     session = Session(
         session_id="sess_1",
         protocol=SessionProtocol(
@@ -209,6 +215,7 @@ async def open_session(
         log=log or EventLog.off(),
         dialect=dialect,
         mcp_hosts=mcp_hosts,
+        observer=observer,
     )
     run = asyncio.ensure_future(session.run())
     await settle()

@@ -215,6 +215,6 @@ async def test_many_cancelled_responses_leave_nothing_behind(time: FedTime) -> N
         assert running.backend._work.running == 0
         assert running.backend._contexts == {}
         assert chat.closed_early == 50
-        assert time.waiting <= 1
+        assert time.waiting <= 2  # the machine's and the observer's
         assert running.session._protocol._running == {}
         assert running.session._protocol._asked_for == {}

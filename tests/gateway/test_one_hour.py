@@ -19,6 +19,7 @@ from gateway.endpoints.socket_session import SocketSession
 from gateway.event_log import EventLog
 from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
+from gateway.observing.observer import SessionObserver
 from gateway.session import Session
 from protocol.audio_time import bytes_from_samples, s_from_samples, samples_from_ms
 from protocol.ids import random_id
@@ -80,6 +81,9 @@ async def test_its_ids_are_unique_its_memory_flat_and_its_end_exact(monkeypatch:
     client = Client(time)
 
     def open_session() -> Session:
+        observer = SessionObserver("sess_1", time.now)
+        backend = CascadeBackend(engines, new_id=random_id, now=time.now, taps=(observer.told,))
+        observer.follow(backend.machine)
         return Session(
             session_id="sess_1",
             protocol=SessionProtocol(
@@ -90,7 +94,8 @@ async def test_its_ids_are_unique_its_memory_flat_and_its_end_exact(monkeypatch:
                 defaults=SessionDefaults(),
                 g711=G711Codec(),
             ),
-            backend=CascadeBackend(engines, new_id=random_id, now=time.now),
+            backend=backend,
+            observer=observer,
             hearing=Hearing(engines.vad),
             now=time.now,
             log=EventLog.off(),
