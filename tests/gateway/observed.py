@@ -35,12 +35,13 @@ class Socket:
     def of(self, kind: str) -> list[dict[str, Any]]:
         return [payload for _, payload in self.frames if payload["type"] == kind]
 
-    def first_audio(self, response_id: str) -> tuple[Samples, bytes] | None:
-        """Return when a response's first audio came, and all of it."""
-        found = [(at, p) for at, p in self.frames if p["type"] in AUDIO_DELTAS and p["response_id"] == response_id]
-        if not found:
-            return None
-        return found[0][0], b"".join(base64.b64decode(payload["delta"]) for _, payload in found)
+    def audio(self, response_id: str) -> list[tuple[Samples, bytes]]:
+        """Return a response's audio as it came: when, and the PCM."""
+        return [
+            (at, base64.b64decode(payload["delta"]))
+            for at, payload in self.frames
+            if payload["type"] in AUDIO_DELTAS and payload["response_id"] == response_id
+        ]
 
 
 @asynccontextmanager

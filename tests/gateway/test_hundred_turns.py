@@ -170,9 +170,16 @@ class Chat(ScriptedChat):
         return "One two three four. Five six seven eight nine ten."
 
 
-def sound_begins(pcm: bytes) -> int:
-    """Return how many samples of silence lead in."""
-    return int(np.flatnonzero(np.abs(np.frombuffer(pcm, "<i2")) > 0)[0]) // 240 * 240
+def first_heard(audio: list[tuple[int, bytes]]) -> int:
+    """Return when a player with the usual delay plays the first sound of `audio`, to 10 ms."""
+    end = 0
+    for at, pcm in audio:
+        start = max(at + ASSUMED_PLAYOUT_DELAY, end)
+        loud = np.flatnonzero(np.frombuffer(pcm, "<i2"))
+        if len(loud):
+            return int(start + loud[0] // 240 * 240)
+        end = start + len(pcm) // 2
+    raise AssertionError("nothing to be heard")
 
 
 async def test_the_stages_of_every_turn_add_up_to_what_its_client_measured(
@@ -208,8 +215,7 @@ async def test_the_stages_of_every_turn_add_up_to_what_its_client_measured(
         assert total_ms == account["total_ms"]
         assert account["slowest"] == max(account["stages_ms"], key=account["stages_ms"].get)
         if account["outcome"] == "heard":
-            arrived, pcm = socket.first_audio(account["response_ids"][-1]) or (0, b"")
-            truth_ms = (arrived + ASSUMED_PLAYOUT_DELAY + sound_begins(pcm) - wanted.began) / 24
+            truth_ms = (first_heard(socket.audio(account["response_ids"][-1])) - wanted.began) / 24
             off_ms = abs(total_ms - truth_ms)
             assert off_ms <= max(10, 0.02 * truth_ms), (wanted, account)
             worst_ms = max(worst_ms, off_ms)
