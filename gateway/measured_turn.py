@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from gateway.waterfall import LISTENING, ROUND, Span, Stage, Waterfall, in_order
@@ -103,6 +103,8 @@ class Turn:
         """Close the account and return it, once."""
         self.outcome = outcome
         spans = in_order(LISTENING, explain(self.item_id), self.listening)
+        if spans and spans[0].stage is Stage.VAD_HANG:
+            spans[0] = replace(spans[0], start=min(self.begin, spans[0].end))
         for answer in self.rounds:
             marks = answer.marks
             if outcome is not Outcome.HEARD:

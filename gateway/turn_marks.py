@@ -109,7 +109,7 @@ class TurnMarks:
                 account = self._account(item_id)
                 account.closed = True
                 if self._paused_at is not None:
-                    account.end(Stage.VAD_HANG, self._paused_at)
+                    account.end(Stage.VAD_HANG, self._paused_at)  # when it began only the border knows
             case InputTranscriptCompleted(item_id=item_id) | InputTranscriptFailed(item_id=item_id):
                 self._account(item_id).end_once(Stage.STT_FINAL, now)
             case ContextRequested(response_id=key):

@@ -190,7 +190,7 @@ class Replies:
         reply = self._running.get(response_id)
         chunk = None if reply is None else reply.chunks.pop(number, None)
         if chunk is not None:
-            self._tell(Kind.TTS_DONE, response_id=response_id, chunk=number, audio_ms=ms_from_samples(chunk.made))
+            self._tell(Kind.TTS_DONE, response_id=response_id, chunk=number, length_ms=ms_from_samples(chunk.made))
 
     # --- what is heard ---------------------------------------------------------------------------------------------
 
