@@ -34,8 +34,14 @@ Pings alone don't do it, since a connection with unsent bytes is only closed onc
 """
 
 _PORT_TRIES = 10
-_FALSE_ALARM = "ASGI callable returned without completing handshake."
-"""What uvicorn 0.54's sans-I/O implementation logs as an error after each upgrade that was answered with a refusal."""
+_FALSE_ALARMS = frozenset(
+    {
+        "ASGI callable returned without completing handshake.",
+        "ASGI callable returned without completing response.",
+    }
+)
+"""What uvicorn 0.54 logs as errors: after each upgrade that was answered with a refusal, and when an observer that
+reads too slowly is left behind (no other answer of ours is streamed, so that no other can be incomplete)."""
 
 _OUR_LOGGERS = ("gateway", "models", "protocol", "clients")
 _NO_SUCH_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
@@ -190,7 +196,7 @@ def configure_logging(level: str) -> None:
 
 
 def _is_no_false_alarm(record: logging.LogRecord) -> bool:
-    return record.msg != _FALSE_ALARM
+    return record.msg not in _FALSE_ALARMS
 
 
 class Server(uvicorn.Server):

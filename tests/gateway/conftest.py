@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from socket import SO_SNDBUF, SOL_SOCKET
 from typing import Any
 
 import pytest
@@ -108,10 +109,12 @@ Serve = Callable[..., AbstractAsyncContextManager[Gateway]]
 
 @pytest.fixture
 def serve() -> Serve:
-    """Serve a gateway with the given settings inside `async with`; `whole`: with sessions of its own."""
+    """Serve a gateway with the given settings inside `async with`; `whole`: with sessions of its own, on `engines`."""
 
     @asynccontextmanager
-    async def serving(*, whole: bool = False, **settings: Any) -> AsyncIterator[Gateway]:
+    async def serving(
+        *, whole: bool = False, engines: Engines | None = None, send_buffer: int = 0, **settings: Any
+    ) -> AsyncIterator[Gateway]:
         sessions: list[ScriptedSession] = []
 
         def open_session(request: SessionRequest) -> ScriptedSession:
@@ -120,8 +123,10 @@ def serve() -> Serve:
             return session
 
         chosen = Settings(**{"host": ("127.0.0.1",), "port": 0, **settings})
-        app = create_app(chosen) if whole else create_app(chosen, no_engines(), open_session=open_session)
+        app = create_app(chosen, engines) if whole else create_app(chosen, no_engines(), open_session=open_session)
         sockets = open_sockets(chosen.host, chosen.port)
+        for listening in sockets if send_buffer else ():  # accepted connections inherit it
+            listening.setsockopt(SOL_SOCKET, SO_SNDBUF, send_buffer)
         server = uvicorn.Server(server_config(app, chosen))
         async with asyncio.TaskGroup() as group:
             group.create_task(server._serve(sockets))  # without uvicorn's signal handlers
