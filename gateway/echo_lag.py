@@ -44,15 +44,16 @@ from 0.01, 0.05 and 0.2 for the fewest false lags, 2026-11-29)."""
 
 
 _CONTRAST = 3.0
-"""An echo is so much more alike at its own lag than at the usual one (of 99 % of echoes: 7 times or more; chosen). A tone is alike at all,
-and so tells nothing."""
+"""An echo is so much more alike at its own lag than at the usual one (of 99 % of echoes: 7 times or more; chosen). A
+tone is alike at all, and so tells nothing."""
 
 
 def likeliest_lag(heard: NDArray[np.int16], sent: NDArray[np.int16]) -> tuple[Samples, float]:
-    """Return the lag at which `sent` resembles `heard` most, and the likeness: 0.1 to 0.3 by chance, to 1 for an echo, 0 for tones.
+    """Return the lag at which `sent` resembles `heard` most, and the likeness.
 
-    `heard` is the last `WINDOW` samples of the input, `sent` the `SENT_SPAN` samples of the agent's audio that play up
-    to `-EARLIEST` after the input's end. The lag is exact to 1 ms.
+    That is 0.1 to 0.3 by chance, up to 1 for an echo, 0 for tones. `heard` is the last `WINDOW` samples of the input,
+    `sent` the `SENT_SPAN` samples of the agent's audio that play up to `-EARLIEST` after the input's end. The lag is
+    exact to 1 ms.
     """
     bands = _bands(heard, sent)
     window_points = len(heard) // _STEP
