@@ -20,7 +20,7 @@ from gateway.meter import ASSUMED_PLAYOUT_DELAY
 from gateway.observing.observer import SessionObserver
 from gateway.observing.ring import Ring
 from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer
-from models.interfaces import ChatToolCall
+from models.interfaces import ChatToolCall, SpeechPiece
 from protocol.audio_time import bytes_from_samples, samples_from_ms
 from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.observed import Socket, reading_at_once, told
@@ -56,7 +56,7 @@ class SlowVoice(ScriptedSynthesizer):
     async def synthesize(self, text: str, **arguments: Any) -> Any:
         if arguments.get("first") and self.lead_in_ms:
             await self.sleep(self.ttfb_ms / 1000)
-            yield quiet(self.lead_in_ms)
+            yield SpeechPiece(quiet(self.lead_in_ms))
         async for piece in super().synthesize(text, **arguments):
             yield piece
 

@@ -12,7 +12,7 @@ import pytest
 
 from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedVad
 from models.engines.silero_vad import SileroVad
-from models.interfaces import VoiceActivityDetector
+from models.interfaces import SpeechPiece, VoiceActivityDetector
 from models.weights import WeightsStore
 from models.weights_manifest import TURN_TAKING
 from protocol.audio_time import samples_from_ms
@@ -56,10 +56,10 @@ class Reader:
 
     async def synthesize(
         self, _text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
-    ) -> AsyncGenerator[bytes, None]:
+    ) -> AsyncGenerator[SpeechPiece, None]:
         pcm = clip("librivox_0870")
         for at in range(0, len(pcm), PIECE_BYTES):
-            yield pcm[at : at + PIECE_BYTES]
+            yield SpeechPiece(pcm[at : at + PIECE_BYTES])
 
 
 class Loudspeaker:
