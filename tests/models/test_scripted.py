@@ -8,6 +8,7 @@ from models.engines.scripted import (
     SCRIPTED_LOGPROB,
     Hang,
     ScriptedChat,
+    ScriptedJudge,
     ScriptedRecognizer,
     ScriptedSynthesizer,
     ScriptedVad,
@@ -21,7 +22,9 @@ from models.interfaces import (
     ChatText,
     ChatToolCall,
     EngineError,
+    Judgement,
     Transcription,
+    Utterance,
     WordTime,
 )
 from tests.models.conftest import collect
@@ -151,3 +154,19 @@ async def test_a_cut_synthesis_says_how_much_was_taken() -> None:
     await anext(stream)
     await stream.aclose()
     assert [(call.yielded_ms, call.audio_ms) for call in tts.cancelled] == [(400.0, 1200.0)]
+
+
+async def test_the_judge_judges_by_the_last_word_or_as_its_script_says() -> None:
+    clock = Clock()
+    judge = ScriptedJudge({"whether": 0.1, "second": Judgement(0.0, wait=True), "": 0.9}, sleep=clock.sleep)
+    texts = ["I wonder whether", "Hold on a SECOND.", "Good morning", ""]
+    said = [await judge.judge(Utterance(text=text)) for text in texts]
+    assert said == [Judgement(0.1), Judgement(0.0, wait=True), Judgement(0.9), Judgement(0.9)]
+    assert [asked.text for asked in judge.asked] == texts
+    assert clock.now_ms == 40
+    assert await ScriptedJudge({}, sleep=clock.sleep).judge(Utterance(text="Well")) == Judgement(None)
+    listener = ScriptedJudge(lambda utterance: len(utterance.pcm) / 10, name="audio", listens=True, sleep=clock.sleep)
+    assert (listener.name, listener.listens) == ("audio", True)
+    assert await listener.judge(Utterance(pcm=b"ab")) == Judgement(0.2)
+    with pytest.raises(EngineError):
+        await ScriptedJudge({"": EngineError("judge_failed", "It broke.")}, sleep=clock.sleep).judge(Utterance())
