@@ -676,8 +676,6 @@ class TurnMachine:
         if not self.settings.speculation or detection is None or not detection.create_response:
             return
         user = self._user
-        if user.item_id != item_id or not has_words(text):
-            return
         if self.agent is not Agent.IDLE or self._recognitions or user.clock.is_burst:
             return  # a burst client's turn is past already: there is no time to win
         words = self._live.foretell(text)

@@ -48,7 +48,7 @@ from gateway.turns.response import Output
 from gateway.turns.settings import BargeIn, Deadlines, Detection, Eagerness, TurnSettings
 from gateway.turns.states import Agent, User
 from protocol.audio_time import samples_from_ms
-from protocol.backend_events import ContextRequested, EngineFault, FunctionCallStarted, OutputAudio
+from protocol.backend_events import ContextForeseen, ContextRequested, EngineFault, FunctionCallStarted, OutputAudio
 from tests.simulation.conversation import Conversation
 
 FAULT = EngineFault("broken", "It broke.")
@@ -98,6 +98,8 @@ class Chaos(Conversation):
     def _perform(self, output: Output) -> None:
         match output:
             case ContextRequested(response_id=of):
+                self.possible += [ContextProvided(of, frozenset({"call_0"}), self.machine.speculation or "")]
+            case ContextForeseen(speculation_id=of):
                 self.possible += [ContextProvided(of, frozenset({"call_0"}))]
             case FunctionCallStarted(response_id=of, item_id=item):
                 self.possible += [ToolCallEnded(of, item)]
@@ -243,6 +245,7 @@ def check(steps: list[tuple[str, int, int]]) -> None:
     chaos.bring_to_rest()
     assert chaos.machine.active_response is None, "every response ends"
     assert not chaos.promises.open_beside, "every response ends"
+    assert chaos.machine.speculation is None, "nobody waits for it any more"
     assert chaos.agent is Agent.IDLE
     owed = {*chaos.promises.commits, *chaos.promises.given}
     assert chaos.promises.transcribed == owed, "every committed item gets its one transcript"

@@ -8,6 +8,7 @@ from typing import Any
 from protocol.backend_events import (
     BackendEvent,
     CommandRefused,
+    ContextForeseen,
     ContextRequested,
     EndReason,
     EndStatus,
@@ -156,6 +157,8 @@ class RandomBackend:
         if self._speaking is None:
             self._speaking = self._new("item")
             return [SpeechStarted(self._speaking, self._input)]
+        if self._answers and self.choices.chance(3):
+            return [ContextForeseen(self._new("spec"), self.choices.one_of(["Hi there.", "Hi"]))]
         if self.choices.chance(2):
             return [SpeechStopped(self._speaking, self._input + 4_800), *self._commit()]
         return [InputTimedOut(self._speaking, self._input, self._input + 9_600), *self._commit()]
