@@ -22,8 +22,11 @@ HEARD_S = 8
 SHORTEST_S = 0.1
 """Less sound than this says nothing about melody (chosen: the shortest input that can be committed)."""
 
-CALIBRATION = Calibration(slope=1.0, offset=0.0)
-"""The model's own output until audio with known ends says otherwise."""
+CALIBRATION = Calibration(slope=0.483, offset=-0.387)
+"""The model's own output is too sure, above all of ends: a quarter of the pauses in mid-sentence get 0.85 or more.
+
+Fitted on 254 ends and 136 pauses of 70 texts of TurnLab's dev half, two synthetic voices, audio up to 96 ms after the
+last speech (AUC .84; log loss .50 instead of .64; 2026-11-29)."""
 
 _BYTES_PER_SAMPLE = 2
 _HEARD_BYTES = HEARD_S * AUDIO_RATE_HZ * _BYTES_PER_SAMPLE

@@ -69,7 +69,7 @@ async def judge_texts(texts: Sequence[Text]) -> dict[str, list[Judgement]]:
 
 
 def lines(texts: Sequence[Text], judged: Mapping[str, Sequence[Judgement]]) -> list[str]:
-    table = [f"{'':22}" + "".join(f"{name:>32}" for name in judged)]
+    table = [f"{'':22}" + "".join(f"{name:>40}" for name in judged)]
     for group in (*GROUPS, PREFIXES):
         places = rows_of(texts, group)
         row = f"{group:22}"
@@ -77,7 +77,7 @@ def lines(texts: Sequence[Text], judged: Mapping[str, Sequence[Judgement]]) -> l
             found = figures([texts[place] for place in places], [judgements[place] for place in places])
             low, high = found.interval
             wait = f" wait {found.wait_right}/{found.wait}" if found.wait else ""
-            row += f"{f'{found.balanced:.3f} [{low:.2f} {high:.2f}] AUC {found.auc:.3f}{wait}':>32}"
+            row += f"{f'{found.balanced:.3f} [{low:.2f} {high:.2f}] AUC {found.auc:.3f}{wait}':>40}"
         table.append(f"{row}   n={len(places)}")
     return table
 

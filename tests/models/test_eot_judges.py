@@ -1,11 +1,28 @@
 """What the judges that read are worth on texts with known answers: the test half, which nothing was tuned on."""
 
+from collections import Counter
+from hashlib import sha256
+
 import pytest
 
 from models.interfaces import Judgement
 from tests.models.eot_figures import Figures, figures, rows_of, wilson
 from tests.models.eot_table import judge_texts, lines
 from tests.models.eot_texts import GROUPS, PREFIXES, Text, half_of, read_texts
+
+MOST_OF_A_KIND = 60
+"""Texts of one label in one group that the test asks about: the whole half takes minutes; eot_table prints it."""
+
+
+def sample(texts: list[Text]) -> list[Text]:
+    """Return the first texts of each group and label, in the order of their hashes: the same ones every time."""
+    taken: Counter[tuple[str, str]] = Counter()
+    kept = []
+    for text in sorted(texts, key=lambda text: sha256(text.text.encode()).digest()):
+        taken[text.group, text.label] += 1
+        if taken[text.group, text.label] <= MOST_OF_A_KIND:
+            kept.append(text)
+    return kept
 
 
 def found(texts: list[Text], judgements: list[Judgement], *groups: str) -> Figures:
@@ -39,7 +56,7 @@ def test_the_figures_are_what_they_say() -> None:
 
 @pytest.mark.models
 async def test_a_language_models_probabilities_and_the_last_words_know_more_together() -> None:
-    texts = read_texts("test")
+    texts = sample(read_texts("test"))
     judged = await judge_texts(texts)
     print("\n" + "\n".join(lines(texts, judged)))
     first = ("Disfl-QA", "Niu cards", "own cards, English")

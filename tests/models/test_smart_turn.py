@@ -68,7 +68,7 @@ async def test_real_speech_is_more_complete_at_its_end_than_in_mid_sentence(judg
             cuts.append(cut.complete)
     print(f"AUC {auc(ends, cuts):.3f} of {len(ends)} ends and {len(cuts)} cuts")
     assert auc(ends, cuts) > 0.7
-    assert np.mean(ends) > np.mean(cuts) + 0.25
+    assert np.mean(ends) > np.mean(cuts) + 0.1
 
 
 @pytest.mark.models
