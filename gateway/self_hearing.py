@@ -50,7 +50,7 @@ _LEARNING_STEP = 4
 CANDIDATE_LIKENESS = 0.25
 SURE_LIKENESS = 0.5
 """Likeness from which a lag is tried, and that which makes the share 1 by itself. Of speech over other speech 93 % stay
-below the first and all but 1 in 500 below the second."""
+below the first, 99.4 % below the second."""
 
 LOCK_SHARE = 0.1
 """A lag is believed if its filter predicted this share of the window's end; of a person's voice it is below 0.01."""
@@ -79,7 +79,7 @@ _Energies = NDArray[np.float32]
 class SelfHearing:
     """One session's ear for the agent's voice. Not thread-safe.
 
-    A call takes three times as long as the VAD for a frame; while there is no echo, but speech, seven times.
+    A call takes three times as long as the VAD for a frame; while a lag is sought, seven times.
     """
 
     def __init__(self) -> None:
