@@ -56,7 +56,7 @@ async def replies() -> list[Sound]:
     sounds = []
     for text in REPLIES:
         async with aclosing(engines.tts.synthesize(text)) as pieces:
-            sounds.append(sound_of(b"".join([piece async for piece in pieces])))
+            sounds.append(sound_of(b"".join([piece.pcm async for piece in pieces])))
     await engines.aclose()
     return sounds
 
