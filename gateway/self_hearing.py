@@ -54,8 +54,8 @@ SURE_LIKENESS = 0.5
 below the first, 99.4 % below the second."""
 
 LOCK_SHARE = 0.1
-"""A lag is believed if its filter predicted this share of the window's end; of a person's voice the mean, at a lag given
-beforehand, was below 0.01."""
+"""A lag is believed if its filter predicted this share of the window's end; of a person's voice the mean, at a lag
+given beforehand, was below 0.01."""
 
 _REACH_LIMITS = 0.35, 0.9
 _FIRST_REACH = 0.4
