@@ -133,3 +133,22 @@ async def test_closing_wakes_a_waiting_reader() -> None:
     outbox.close()
     with pytest.raises(OutboxClosed):
         await reading
+
+
+async def test_audio_counts_as_accepted_once_its_writer_says_so_and_only_then() -> None:
+    accepted: list[tuple[str, int]] = []
+    outbox = Outbox(audio_accepted=lambda response_id, samples: accepted.append((response_id, samples)))
+    outbox.put("text")
+    outbox.put("audio", audio_of="resp_1", item_id="a", samples=480)
+    outbox.put("late audio", audio_of="resp_1", item_id="a", samples=240)
+    outbox.accepted()
+    await outbox.next_frame()
+    outbox.accepted()
+    await outbox.next_frame()
+    assert accepted == []
+    outbox.accepted()
+    outbox.accepted()
+    assert accepted == [("resp_1", 480)]
+    outbox.discard_audio("resp_1")
+    outbox.accepted()
+    assert accepted == [("resp_1", 480)]

@@ -26,11 +26,11 @@ SEND_BUFFER_BYTES = 64 * 2**10
 """The kernel holds no more for a reader that takes nothing."""
 
 ROUNDS = 4
-REPLIES = 10
+REPLIES = 6
 
 MOST_TIMES_SLOWER = 1.5
-"""Between rounds with and without observers (chosen: what two busy cores' noise needs); a session that waited for one
-of them would not end at all."""
+"""In the best round, with observers over without (chosen: what two busy cores' noise needs); a session that waited for
+one of them would not end at all."""
 
 
 def engines() -> Engines:
@@ -96,11 +96,11 @@ async def test_observers_that_read_slowly_or_never_slow_no_session(serve: Serve)
                 never = [stack.enter_context(RawObserver(gateway, session_id)) for _ in range(3)]
                 slow = stack.enter_context(RawObserver(gateway, session_id))
                 reading = group.create_task(slow.read_slowly())
-                took_s: dict[str, list[float]] = {"alone": [], "watched": []}
+                ratios = []
                 for _ in range(ROUNDS):  # in turn, so that another load on the machine meets both
-                    took_s["alone"].append(await replies(alone))
-                    took_s["watched"].append(await replies(watched))
-                assert min(took_s["watched"]) < MOST_TIMES_SLOWER * min(took_s["alone"])
+                    alone_s = await replies(alone)
+                    ratios.append(await replies(watched) / alone_s)
+                assert min(ratios) < MOST_TIMES_SLOWER, ratios
                 assert 0 < slow.taken < 10_000
                 assert [observer.taken for observer in never] == [0, 0, 0]
                 reading.cancel()

@@ -375,3 +375,37 @@ def test_the_delay_learned_from_one_reply_holds_for_the_next() -> None:
     cut = conversation.only(PlayoutCut)
     conversation.truncate(cut.item_id, cut.heard - samples_from_ms(100))
     assert conversation.machine.playout_delay == DELAY + samples_from_ms(50)
+
+
+# --- for those who watch -------------------------------------------------------------------------------------------
+
+
+def test_what_plays_is_told_only_while_it_plays() -> None:
+    it = player()
+    it.push("one", SECOND, now=0)
+    it.push("two", SECOND, now=0)
+    assert it.playing(DELAY - 1) is None
+    assert it.playing(DELAY) == Heard("one", 0, SECOND)
+    assert it.playing(DELAY + SECOND - 1) == Heard("one", SECOND - 1, SECOND)
+    assert it.playing(DELAY + SECOND) == Heard("two", 0, SECOND)
+    assert it.playing(DELAY + 2 * SECOND) is None
+    it.push("two", SECOND, now=5 * SECOND)
+    assert it.playing(5 * SECOND) is None
+    assert it.playing(5 * SECOND + DELAY + 7) == Heard("two", SECOND + 7, 2 * SECOND)
+
+
+def test_a_machine_shows_what_waits_for_the_voice_and_what_plays() -> None:
+    conversation = Conversation(by_hand(), llm=["One two three. Four five six. Seven eight nine. 😀"])
+    machine = conversation.machine
+    assert machine.speech_queue == []
+    conversation.create()
+    conversation.wait(300)
+    assert machine.speech_queue == [(1, "Four five six."), (2, "Seven eight nine.")]
+    assert machine.playing(conversation.now) is None
+    conversation.wait(600)
+    playing = machine.playing(conversation.now)
+    assert playing is not None
+    assert 0 < playing.heard < playing.sent
+    conversation.run_dry()
+    assert machine.speech_queue == []
+    assert machine.playing(conversation.now) is None
