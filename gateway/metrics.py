@@ -73,7 +73,8 @@ class Metrics:
         self._failures = _counter(registry, "engine_failures", "Engine calls that failed.", ["code"])
         self._audio = _counter(registry, "output_audio_seconds", "Audio that sockets took.", [])
         self._error_code, self._failure_code = _OpenLabel(), _OpenLabel()
-        registry.register(_ServiceCollector(service))
+        self._of_service = _ServiceCollector(service)
+        registry.register(self._of_service)
         _begin_at_zero(self._stages, Stage)
         _begin_at_zero(self._totals, TurnKind)
         _begin_at_zero(self._barge_ins, [*OverlapVerdict, IMMEDIATE])
@@ -83,8 +84,12 @@ class Metrics:
             for outcome in Outcome:
                 self._turns.labels(kind, outcome)
 
+    def look(self) -> None:
+        """Take the service's own figures, on the event loop; `text` shows the latest."""
+        self._of_service.look()
+
     def text(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format. On any thread: it takes some milliseconds."""
         return generate_latest(self._registry)
 
     def audio(self, samples: Samples) -> None:
@@ -116,25 +121,30 @@ class Metrics:
 
 
 class _ServiceCollector(Collector):
-    """Reads what the service knows at the moment of a scrape."""
+    """What the service knew at the latest look."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self.look()
+
+    def look(self) -> None:
+        self._active, self._total = self._service.sessions_active, self._service.sessions_total
+        self._lateness = self._service.lag.lateness()
 
     def collect(self) -> Iterator[Metric]:
         """Yield sessions and the event loop's lateness."""
         sessions = GaugeMetricFamily("duplex_gateway_sessions_active", "Sessions that run.")
-        sessions.add_metric([], self._service.sessions_active)
+        sessions.add_metric([], self._active)
         yield sessions
         total = CounterMetricFamily("duplex_gateway_sessions", "Sessions since the start.")
-        total.add_metric([], self._service.sessions_total)
+        total.add_metric([], self._total)
         yield total
         late = GaugeMetricFamily(
             "duplex_gateway_event_loop_lateness_seconds",
             "How late the event loop woke a probe, over the last minute.",
             labels=["quantile"],
         )
-        lateness = self._service.lag.lateness()
+        lateness = self._lateness
         for quantile, late_ms in (("0.5", lateness.p50_ms), ("0.99", lateness.p99_ms), ("1", lateness.max_ms)):
             late.add_metric([quantile], late_ms / 1000)
         yield late

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,4 +25,6 @@ class MetricsEndpoint:
         refusal = self._keys.refuse_request(request)
         if refusal is not None:
             return error_response(refusal)
-        return Response(self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        self._metrics.look()
+        text = await asyncio.to_thread(self._metrics.text)
+        return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -105,7 +106,7 @@ def test_whatever_codes_there_are_the_label_has_so_many_values_and_one_more() ->
     assert found["client_errors_total", (("code", "other"),)] == 2 * LABEL_VALUES
 
 
-def test_the_services_own_figures_are_read_at_the_scrape() -> None:
+def test_the_services_own_figures_are_those_of_the_latest_look() -> None:
     service = Service(8, ("cascade",))
     metrics = Metrics(service)
     for late_ms in range(1, 101):
@@ -113,12 +114,29 @@ def test_the_services_own_figures_are_read_at_the_scrape() -> None:
     metrics.audio(samples_from_s(1.5))
     metrics.audio(samples_from_s(0.25))
     with service.session(), service.session():
-        found = read(metrics.text().decode())
+        metrics.look()
+    found = read(metrics.text().decode())
     assert (found["sessions_active", ()], found["sessions_total", ()]) == (2, 2)
     assert found["output_audio_seconds_total", ()] == 1.75
     late = {dict(labels)["quantile"]: value for (name, labels), value in found.items() if "lateness" in name}
     assert late == {"0.5": 0.05, "0.99": 0.099, "1": 0.1}
+    metrics.look()
     assert read(metrics.text().decode())["sessions_active", ()] == 0
+
+
+async def test_the_text_is_written_off_the_event_loop(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    original = Metrics.text
+
+    def watched(self: Metrics) -> bytes:
+        threads.append(threading.current_thread().name)
+        return original(self)
+
+    monkeypatch.setattr(Metrics, "text", watched)
+    async with serve() as gateway:
+        assert (await get(gateway, "/metrics")).status_code == 200
+    assert threads
+    assert threading.main_thread().name not in threads
 
 
 def test_two_apps_in_one_process_count_for_themselves() -> None:
