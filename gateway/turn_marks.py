@@ -55,6 +55,7 @@ class TurnMarks:
 
     def __init__(self) -> None:
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        self._adopted: OrderedDict[str, str] = OrderedDict()  # responses by the speculation that they adopted
         self._user = User.SILENT
         self._paused_at: Samples | None = None
 
@@ -73,7 +74,7 @@ class TurnMarks:
         """Note what the machine was told at `now` and what followed."""
         match message:
             case TextDelta(response_id=key) | FunctionCallDelta(response_id=key):
-                account = self._accounts.get(key)
+                account = self._accounts.get(self._adopted.get(key, key))
                 if account is not None and account.end_once(Stage.LLM_TTFT, now):
                     account.asked[Stage.FIRST_CLAUSE] = account.asked[Stage.TOOL_CALL] = now
             case SynthesizedSpeech(response_id=key):
@@ -123,10 +124,13 @@ class TurnMarks:
                 if account.end_once(Stage.FIRST_CLAUSE, now):
                     account.asked[Stage.TTS_TTFA] = now
             case Speculated(fate=SpeculationFate.ADOPTED):
-                # What was begun for a turn that might end is from here on the response's.
+                # What was begun for a turn that might end is from here on the response's, and so is what follows.
                 begun = self._accounts.pop(output.speculation_id, None)
                 if begun is not None:
                     self._accounts[output.response_id] = begun
+                    self._adopted[output.speculation_id] = output.response_id
+                    if len(self._adopted) > KEPT_ACCOUNTS:
+                        self._adopted.popitem(last=False)
             case _:
                 pass
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.observing.kinds import Kind
 from gateway.turns.actions import Synthesize
+from gateway.turns.observations import Speculated, SpeculationFate
 from gateway.turns.reasoning_filter import ReasoningFilter
 from protocol.audio_time import Samples, ms_from_samples, samples_from_bytes
 from protocol.backend_events import (
@@ -52,7 +53,8 @@ class Replies:
 
     def __init__(self, tell: Callable[..., None]) -> None:
         self._tell = tell
-        self._running: dict[str, _Reply] = {}
+        self._running: dict[str, _Reply] = {}  # by response, and by speculation while it is none yet
+        self._adopted: dict[str, str] = {}  # running responses by the speculation that they adopted
         self._spoken: dict[str, SpeechPart] = {}  # by item, the newest KEPT_ITEMS
         self._cut: set[str] = set()
 
@@ -63,6 +65,7 @@ class Replies:
     def ended(self, end: ResponseEnded) -> None:
         """A response ended; what waited for the voice is never said."""
         reply = self._running.pop(end.response_id, None)
+        self._adopted = {spec: response for spec, response in self._adopted.items() if response != end.response_id}
         if reply is not None and reply.chunks:
             self._tell(
                 Kind.TTS_DROPPED,
@@ -78,10 +81,25 @@ class Replies:
             **({} if end.fault is None else {"code": end.fault.code, "message": end.fault.message}),
         )
 
+    def speculated(self, what: Speculated) -> None:
+        """A reply was begun early, under an id of its own; once adopted, what still comes is its response's."""
+        match what.fate:
+            case SpeculationFate.STARTED:
+                self._running[what.speculation_id] = _Reply(out_of_band=False)
+            case SpeculationFate.DROPPED:
+                self._running.pop(what.speculation_id, None)
+            case SpeculationFate.ADOPTED:
+                early, reply = self._running.pop(what.speculation_id, None), self._running.get(what.response_id)
+                if early is not None and reply is not None:
+                    reply.reasoning, reply.reasoned = early.reasoning, early.reasoned
+                    reply.reasoning_told = early.reasoning_told
+                    self._adopted[what.speculation_id] = what.response_id
+
     # --- text ------------------------------------------------------------------------------------------------------
 
     def text_written(self, response_id: str, text: str) -> None:
         """The model wrote `text`: of what is its reasoning only the length is told, when it begins and when it ends."""
+        response_id = self._adopted.get(response_id, response_id)
         reply = self._running.get(response_id)
         if reply is None:
             return
@@ -106,6 +124,7 @@ class Replies:
 
     def text_ended(self, response_id: str, finish_reason: str, usage: TokenUsage) -> None:
         """The model is done."""
+        response_id = self._adopted.get(response_id, response_id)
         reply = self._running.get(response_id)
         if reply is None:
             return

@@ -203,6 +203,7 @@ class Story:
                     response_id=output.response_id,
                     reason=output.reason,
                 )
+                self._replies.speculated(output)
             case events.ResponseStarted(response_id=response_id, out_of_band=out_of_band):
                 tell(
                     Kind.RESPONSE_STARTED,

@@ -17,6 +17,7 @@ from gateway.observing.story import VAD_FRAMES, Story
 from gateway.turns.actions import JudgeSound, JudgeWords, TranscribeItem, TranscribePartial, TranscribePause
 from gateway.turns.inputs import (
     CommitRequested,
+    GenerationEnded,
     Input,
     InputStalled,
     Judged,
@@ -28,6 +29,7 @@ from gateway.turns.inputs import (
     Tick,
 )
 from gateway.turns.observations import (
+    DropReason,
     OverlapJudged,
     OverlapVerdict,
     PauseJudged,
@@ -100,9 +102,10 @@ async def test_a_turn_is_told_from_the_voice_to_the_ear(time: FedTime) -> None:
     frequent = {"vad", "heard", "llm.text"}
     assert [kind for kind in types(events) if kind not in frequent] == [
         "session.started", "session.settings",
-        "speech.started", "speech.paused", "speech.stopped", "turn.committed", "asr.asked",
-        "response.started", "agent.state", "transcript.delta", "transcript.final", "llm.asked",
-        "tts.started", "llm.ended", "tts.queued", "tts.audio", "agent.state", "audio.sent", "tts.done",
+        "speech.started", "speech.paused", "asr.asked", "asr.pause", "speculation", "llm.asked", "llm.ended",
+        "end_of_turn.verdict", "speech.stopped", "turn.committed",
+        "response.started", "transcript.delta", "transcript.final", "agent.state", "speculation",
+        "tts.started", "tts.queued", "tts.audio", "agent.state", "audio.sent", "tts.done",
         "tts.started", "tts.audio", "tts.done", "response.ended",
         "waterfall", "agent.state", "session.ended",
     ]  # fmt: skip
@@ -291,7 +294,7 @@ def test_a_judged_overlap_is_told_once_and_not_as_an_unjudged_one() -> None:
 
 @pytest.mark.parametrize("fate", SpeculationFate)
 def test_a_speculations_fate_is_told(fate: SpeculationFate) -> None:
-    (event,) = Heard().told(Tick(), Speculated("spec", "i", fate, "r", "resumed"))
+    (event,) = Heard().told(Tick(), Speculated("spec", "i", fate, "r", DropReason.RESUMED))
     assert event == {
         "type": "speculation", "speculation_id": "spec", "item_id": "i", "fate": fate, "response_id": "r",
         "reason": "resumed",
@@ -337,6 +340,23 @@ def test_what_comes_late_for_a_response_that_is_over_is_not_told() -> None:
     heard = Heard()
     heard.told(Tick(), ResponseStarted("r"), ResponseEnded("r", EndStatus.COMPLETED))
     assert heard.told(TextDelta("r", "<think>late")) == []
+
+
+def test_reasoning_that_began_in_a_speculation_ends_in_its_response() -> None:
+    heard = Heard()
+    heard.told(Tick(), Speculated("spec", "i", SpeculationFate.STARTED))
+    (began,) = heard.told(TextDelta("spec", "<think>Hm"))
+    heard.told(Tick(), ResponseStarted("r"), Speculated("spec", "i", SpeculationFate.ADOPTED, "r"))
+    (ended,) = heard.told(TextDelta("spec", "</think>Hello."))
+    assert [(event["response_id"], event["ended"]) for event in (began, ended)] == [("spec", False), ("r", True)]
+    assert ended["characters"] == len("<think>Hm</think>")
+    (done,) = heard.told(GenerationEnded("spec", "stop"))
+    assert (done["type"], done["response_id"]) == ("llm.ended", "r")
+    heard.told(Tick(), ResponseEnded("r", EndStatus.COMPLETED))
+    heard.told(
+        Tick(), Speculated("gone", "i", SpeculationFate.STARTED), Speculated("gone", "i", SpeculationFate.DROPPED)
+    )
+    assert heard.told(TextDelta("gone", "<think>late")) == heard.told(TextDelta("spec", "<think>late")) == []
 
 
 def test_a_refusal_is_told_with_its_detail() -> None:

@@ -148,6 +148,15 @@ def test_an_adopted_speculation_brings_its_marks_to_the_response() -> None:
     assert told.spans("q") == {}
 
 
+def test_the_first_token_of_an_adopted_speculation_may_come_after_its_adoption() -> None:
+    told = Told()
+    told.at(300, Tick(), Generate("spec"))
+    told.at(700, Tick(), ContextRequested("r"), Speculated("spec", "i", SpeculationFate.ADOPTED, "r"))
+    told.at(720, TextDelta("spec", "Hi."), Synthesize("r", 0, "Hi.", first=True))
+    told.at(740, TextDelta("spec", "Ho."))
+    assert told.spans("r") == {"queue": (300, 300), "llm_ttft": (300, 720), "first_clause": (720, 720)}
+
+
 def test_a_function_calls_first_piece_is_a_first_token_and_late_work_is_nobodys() -> None:
     told = Told()
     told.at(0, Tick(), Generate("r"))
