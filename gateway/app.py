@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import cast
@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, WebSocketRoute
 
-from gateway.backends.cascade import CascadeBackend
+from gateway.backends.cascade import CascadeBackend, Tap
 from gateway.endpoints.client_secrets import ClientSecretsEndpoint
 from gateway.endpoints.ephemeral_keys import EphemeralKeys, signing_key
 from gateway.endpoints.errors import http_error, server_error, unknown_socket
@@ -174,62 +174,81 @@ class _Composition:
             await asyncio.to_thread(self._event_logs.close)
 
     def open_session(self, request: SessionRequest) -> RealtimeSession:
-        """Return a new session on the cascade, the only backend so far. The endpoint asks once engines are loaded."""
-        settings, engines = self._settings, self._engines
-        assert engines is not None
-        session_id = random_id("sess")
-        now = session_clock()
-        defaults = session_defaults(settings, request.dialect)
-        if request.kind == "transcription" and request.model:
-            defaults = replace(defaults, transcription_model=request.model)
-        model = request.model or DEFAULT_MODEL
-        playout_delay = samples_from_ms(settings.playout_delay_ms)
-        observer = self._observed.observer(
-            session_id,
-            now,
-            {"model": model, "backend": request.backend, "kind": request.kind, "dialect": request.dialect},
+        """Return a new session. The endpoint asks once engines are loaded."""
+        assert self._engines is not None
+        return new_session(
+            request, self._settings, self._engines, self._observed, self._event_logs, listening=self._listening
         )
-        backend = CascadeBackend(
-            engines,
-            new_id=random_id,
-            now=now,
-            session_key=session_id,
-            deadlines=Deadlines(
-                transcript=samples_from_s(settings.asr_timeout_s),
-                first_token=samples_from_s(settings.llm_first_token_timeout_s),
-                next_token=samples_from_s(settings.llm_next_token_timeout_s),
-                speech=samples_from_s(settings.tts_timeout_s),
-            ),
-            playout_delay=playout_delay,
-            taps=(observer.told,),
-        )
-        observer.follow(backend.machine)
-        return Session(
+
+
+def new_session(
+    request: SessionRequest,
+    settings: Settings,
+    engines: Engines,
+    observed: ObservedSessions,
+    event_logs: EventLogWriter | None = None,
+    *,
+    listening: InferenceWorker | None = None,
+    now: Callable[[], Samples] | None = None,
+    taps: Sequence[Tap] = (),
+) -> Session:
+    """Return a new session on the cascade, the only backend so far.
+
+    `listening` listens for echoes; None: the event loop does. `now`: another gateway clock than the machine's.
+    """
+    session_id = random_id("sess")
+    now = now or session_clock()
+    defaults = session_defaults(settings, request.dialect)
+    if request.kind == "transcription" and request.model:
+        defaults = replace(defaults, transcription_model=request.model)
+    model = request.model or DEFAULT_MODEL
+    playout_delay = samples_from_ms(settings.playout_delay_ms)
+    observer = observed.observer(
+        session_id,
+        now,
+        {"model": model, "backend": request.backend, "kind": request.kind, "dialect": request.dialect},
+    )
+    backend = CascadeBackend(
+        engines,
+        new_id=random_id,
+        now=now,
+        session_key=session_id,
+        deadlines=Deadlines(
+            transcript=samples_from_s(settings.asr_timeout_s),
+            first_token=samples_from_s(settings.llm_first_token_timeout_s),
+            next_token=samples_from_s(settings.llm_next_token_timeout_s),
+            speech=samples_from_s(settings.tts_timeout_s),
+        ),
+        playout_delay=playout_delay,
+        taps=(observer.told, *taps),
+    )
+    observer.follow(backend.machine)
+    return Session(
+        session_id=session_id,
+        protocol=SessionProtocol(
+            ids=random_id,
             session_id=session_id,
-            protocol=SessionProtocol(
-                ids=random_id,
-                session_id=session_id,
-                model=model,
-                expires_at_s=request.expires_at_s,
-                defaults=defaults,
-                kind=request.kind,
-                g711=G711Codec(),
-                initial=request.session,
-            ),
-            backend=backend,
-            hearing=Hearing(
-                engines.vad,
-                playout_delay=samples_from_ms(settings.playout_delay_ms),
-                worker=self._listening,
-            ),
-            now=now,
-            mcp_hosts=AllowedHosts(settings.mcp_allow_host, bound=settings.host),
-            mcp_call_deadline_s=settings.mcp_timeout_s,
-            log=self._event_logs.open(session_id) if self._event_logs is not None else EventLog.off(),
-            dialect=request.dialect,
-            observer=observer,
-            playout_delay=playout_delay,
-        )
+            model=model,
+            expires_at_s=request.expires_at_s,
+            defaults=defaults,
+            kind=request.kind,
+            g711=G711Codec(),
+            initial=request.session,
+        ),
+        backend=backend,
+        hearing=Hearing(
+            engines.vad,
+            playout_delay=samples_from_ms(settings.playout_delay_ms),
+            worker=listening,
+        ),
+        now=now,
+        mcp_hosts=AllowedHosts(settings.mcp_allow_host, bound=settings.host),
+        mcp_call_deadline_s=settings.mcp_timeout_s,
+        log=event_logs.open(session_id) if event_logs is not None else EventLog.off(),
+        dialect=request.dialect,
+        observer=observer,
+        playout_delay=playout_delay,
+    )
 
 
 def session_defaults(settings: Settings, dialect: Dialect) -> SessionDefaults:
