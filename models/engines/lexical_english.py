@@ -97,7 +97,13 @@ _HOUSE_NUMBER = re.compile(
     r"\w+teen|twenty|"
     r"thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred)\b) "
 )
+_A_SECOND = re.compile(r"^(?:(?:for |just )?(?:a|one) (?:second|sec|minute|min|moment|bit|tick)(?: please)?)?\s*")
 _LISTING = re.compile(r"\b(?:the|a|an|some|one) \w+ (?:one|ones)?(?: (?:and )?the \w+ (?:one|ones))+$")
+
+
+def asks_after_all(said: str) -> bool:
+    """Say whether what follows "hold on" is a question of its own ("a second what time do you open")."""
+    return _QUESTION.match(_A_SECOND.sub("", said, count=1)) is not None
 
 
 def english_cue(words: Sequence[str], said: str, question: str) -> Cue | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from models.engines.lexical_cues import PROBABILITY, Cue
-from models.engines.lexical_english import CLOSING, NO_CORRECTION, english_cue
+from models.engines.lexical_english import CLOSING, NO_CORRECTION, asks_after_all, english_cue
 from models.engines.lexical_tables import ENGLISH, TABLES, LanguageTable
 from models.engines.spoken_digits import trailing_run, whole_number
 from models.engines.spoken_words import plain_words
@@ -80,7 +80,11 @@ def _asks_for_time(words: list[str], table: LanguageTable) -> bool:
     while start < len(words) - 1 and words[start] in table.lead_ins and not table.waits.match(" ".join(words[start:])):
         start += 1
     rest = words[start:]
-    if table.waits.match(" ".join(rest)) and len(rest) <= LONGEST_WAIT_WORDS:
+    said = " ".join(rest)
+    asked = table.waits.match(said)
+    if asked is not None and table is ENGLISH and asks_after_all(said[asked.end() :].strip()):
+        return False  # "hold on a second": they are back, and ask
+    if asked is not None and len(rest) <= LONGEST_WAIT_WORDS:
         return rest[-1] not in table.open_words or len(rest) < 2
     return any(
         (found := table.waits.match(" ".join(words[at:]))) is not None and found.end() == len(" ".join(words[at:]))

@@ -36,12 +36,16 @@ _NATO = frozenset(
     "quebec "
     "romeo sierra tango uniform victor whiskey xray x-ray yankee zulu".split()
 )
+_TELEPHONE = re.compile(r"\d{3}-\d{1,4}(?:-\d{1,4})*")
 _LETTER = re.compile(r"[a-z](?:\.|')?$")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The digits and letters at an utterance's end: how many of each, in how many words."""
+    """The digits and letters at an utterance's end: how many of each, in how many words.
+
+    "212-946" is six words: recognisers write telephone numbers so that were spoken digit by digit.
+    """
 
     digits: int
     letters: int
@@ -53,12 +57,13 @@ def trailing_run(words: Sequence[str], digit_words: Mapping[str, str]) -> Run:
 
     A run doesn't begin with "a" or "i", nor a short one with "oh": those are the sentence's own.
     """
-    digits = letters = taken = 0
+    digits = letters = taken = grouped = 0
     for index in range(len(words) - 1, -1, -1):
         word = words[index]
         before = words[index - 1] if index else ""
         if word.replace("-", "").isdigit():
             digits += len(word.replace("-", ""))
+            grouped += len(word.replace("-", "")) - 1 if _TELEPHONE.fullmatch(word) else 0
         elif word in digit_words:
             digits += _REPEATS.get(before, 1)
         elif word in _REPEATS and taken:
@@ -73,7 +78,7 @@ def trailing_run(words: Sequence[str], digit_words: Mapping[str, str]) -> Run:
             break
         digits, letters = (digits - 1, letters) if first in digit_words else (digits, letters - 1)
         taken -= 1
-    return Run(digits, letters, taken)
+    return Run(digits, letters, taken + grouped)
 
 
 def whole_number(run: Run, utterance: str, question: str) -> bool | None:

@@ -198,3 +198,15 @@ async def test_words_without_blanks_and_hostile_repetitions_end_at_once() -> Non
         start = time.thread_time()
         await judge(text)
         assert time.thread_time() - start < 0.05
+
+
+def test_who_comes_back_with_a_question_asks_for_no_more_time() -> None:
+    assert find_cue("Hold on a second.") is Cue.WAIT
+    assert find_cue("Hold on a second. What time do you open on Sundays?") is not Cue.WAIT
+    assert find_cue("Hang on, I'm getting my card.") is Cue.WAIT
+
+
+def test_a_number_that_the_recogniser_wrote_with_hyphens_was_spoken_digit_by_digit() -> None:
+    assert find_cue("It's 212-946-") is Cue.NUMBER_OPEN
+    assert find_cue("It's 212-946-0958.") is Cue.NUMBER_WHOLE
+    assert find_cue("That was in 1999-2000") is Cue.PLAIN
