@@ -54,9 +54,27 @@ def _parser() -> argparse.ArgumentParser:
         )
         command.set_defaults(run=run)
         _add_settings(command)
+    _add_turnlab(commands.add_parser("turnlab", help="measure turn-taking on synthetic speech"))
     commands.add_parser("version", help="print the version").set_defaults(run=_version)
     commands.add_parser("play", help="send a WAV file to a gateway and save the answer", add_help=False)
     return parser
+
+
+def _add_turnlab(parser: argparse.ArgumentParser) -> None:
+    benches = parser.add_subparsers(required=True, metavar="BENCH")
+    bench = benches.add_parser(
+        "endpointing",
+        help="false cut-offs and delay of semantic_vad beside silence",
+        description="Speaks texts with pauses to sessions in lockstep and prints false cut-offs against delay.",
+    )
+    bench.add_argument("--half", choices=("dev", "test"), default="dev", help="of the texts (default: dev)")
+    bench.add_argument("--texts", type=int, metavar="N", help="only the first N texts")
+    bench.add_argument("--policy", action="append", metavar="NAME", help="only this policy, as named in the table")
+    bench.add_argument(
+        "--out", type=Path, metavar="FILE", help="all outcomes as JSON, and the frontier as .svg beside it"
+    )
+    bench.set_defaults(run=_endpointing)
+    _add_settings(bench)
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
@@ -148,6 +166,34 @@ def _warmup(parsed: argparse.Namespace) -> int:
     for info in infos:
         _print(f"  {info.role}: {info.name}")
     _print("warm: all engines loaded")
+    return 0
+
+
+def _endpointing(parsed: argparse.Namespace) -> int:
+    settings = _settings(parsed)
+    from clients.turnlab.endpointing import POLICIES
+    from clients.turnlab.main import Measured, endpointing
+    from gateway.lockstep import OpenSession, run_in_lockstep
+    from models.interfaces import EngineError
+    from models.timed_voices import VoiceMissingError, open_timed_voices
+    from models.weights import WeightsError, WeightsStore
+
+    policies = parsed.policy or list(POLICIES)
+    if unknown := [name for name in policies if name not in POLICIES]:
+        return _fail(f"there is no policy {unknown[0]!r}: choose of {', '.join(POLICIES)}.", EXIT_SETTINGS)
+
+    async def bench(open_session: OpenSession) -> Measured:
+        return await endpointing(open_session, voices, half=parsed.half, most=parsed.texts, policies=policies)
+
+    try:
+        voices = open_timed_voices(WeightsStore(settings.home))
+        measured = run_in_lockstep(settings, bench)
+    except (EngineError, WeightsError, VoiceMissingError) as error:
+        return _fail(str(error), EXIT_FAILED)
+    _print(measured.table)
+    if parsed.out is not None:
+        parsed.out.write_text(measured.report, "utf-8")
+        parsed.out.with_suffix(".svg").write_text(measured.picture, "utf-8")
     return 0
 
 
