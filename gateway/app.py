@@ -35,6 +35,8 @@ from gateway.hearing import Hearing
 from gateway.mcp.allowed_hosts import AllowedHosts
 from gateway.metrics import Metrics
 from gateway.observing.sessions import ObservedSessions
+from gateway.recording.disk import RecordingDisk
+from gateway.recording.recorder import SessionRecorder
 from gateway.service import Service
 from gateway.session import Session
 from gateway.settings import Settings
@@ -129,6 +131,7 @@ class _Composition:
         self._listening: InferenceWorker | None = None
         self._observed = observed
         self._event_logs = EventLogWriter(settings.event_log) if settings.event_log is not None else None
+        self._recordings = RecordingDisk(settings.record) if settings.record is not None else None
         if engines is not None:
             service.ready(engines.infos)
 
@@ -138,6 +141,8 @@ class _Composition:
         if self._event_logs is not None:
             self._event_logs.start()
         self._listening = InferenceWorker("self-hearing", threads=1)
+        if self._recordings is not None:
+            self._recordings.start()
         try:
             async with asyncio.TaskGroup() as background:
                 tasks = [background.create_task(self._service.lag.run())]
@@ -172,12 +177,20 @@ class _Composition:
                 logger.warning("an engine took too long to close")
         if self._event_logs is not None:
             await asyncio.to_thread(self._event_logs.close)
+        if self._recordings is not None:
+            await asyncio.to_thread(self._recordings.close)
 
     def open_session(self, request: SessionRequest) -> RealtimeSession:
         """Return a new session. The endpoint asks once engines are loaded."""
         assert self._engines is not None
         return new_session(
-            request, self._settings, self._engines, self._observed, self._event_logs, listening=self._listening
+            request,
+            self._settings,
+            self._engines,
+            self._observed,
+            self._event_logs,
+            self._recordings,
+            listening=self._listening,
         )
 
 
@@ -187,6 +200,7 @@ def new_session(
     engines: Engines,
     observed: ObservedSessions,
     event_logs: EventLogWriter | None = None,
+    recordings: RecordingDisk | None = None,
     *,
     listening: InferenceWorker | None = None,
     now: Callable[[], Samples] | None = None,
@@ -208,9 +222,10 @@ def new_session(
         now,
         {"model": model, "backend": request.backend, "kind": request.kind, "dialect": request.dialect},
     )
+    recorder = None if recordings is None else SessionRecorder(recordings, session_id, random_id, playout_delay)
     backend = CascadeBackend(
         engines,
-        new_id=random_id,
+        new_id=random_id if recorder is None else recorder.new_id,
         now=now,
         session_key=session_id,
         deadlines=Deadlines(
@@ -220,9 +235,11 @@ def new_session(
             speech=samples_from_s(settings.tts_timeout_s),
         ),
         playout_delay=playout_delay,
-        taps=(observer.told, *taps),
+        taps=(observer.told, *taps) if recorder is None else (observer.told, recorder.tap, *taps),
     )
     observer.follow(backend.machine)
+    if recorder is not None:
+        recorder.begin(backend.machine.settings)
     return Session(
         session_id=session_id,
         protocol=SessionProtocol(
@@ -244,6 +261,7 @@ def new_session(
         now=now,
         mcp_hosts=AllowedHosts(settings.mcp_allow_host, bound=settings.host),
         mcp_call_deadline_s=settings.mcp_timeout_s,
+        recorder=recorder,
         log=event_logs.open(session_id) if event_logs is not None else EventLog.off(),
         dialect=request.dialect,
         observer=observer,

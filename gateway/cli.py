@@ -55,6 +55,17 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         _add_settings(command)
     _add_turnlab(commands.add_parser("turnlab", help="measure turn-taking on synthetic speech"))
+    replay = commands.add_parser(
+        "replay",
+        help="run a recorded session through the turn-taking core again and print which decisions change",
+        description="Recordings come from `serve --record FOLDER`. Engines answer as they did then.",
+    )
+    replay.add_argument("file", type=Path, metavar="FILE", help="<session>.jsonl of a recording")
+    replay.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="another setting, e.g. eagerness=low; repeats"
+    )
+    replay.add_argument("--all", action="store_true", help="print the decisions that stay the same, too")
+    replay.set_defaults(run=_replay)
     commands.add_parser("version", help="print the version").set_defaults(run=_version)
     commands.add_parser("play", help="send a WAV file to a gateway and save the answer", add_help=False)
     return parser
@@ -194,6 +205,31 @@ def _endpointing(parsed: argparse.Namespace) -> int:
     if parsed.out is not None:
         parsed.out.write_text(measured.report, "utf-8")
         parsed.out.with_suffix(".svg").write_text(measured.picture, "utf-8")
+    return 0
+
+
+def _replay(parsed: argparse.Namespace) -> int:
+    from gateway.recording.changed_settings import Changes, WrongChange
+    from gateway.recording.recording import RecordingError, read_recording
+    from gateway.recording.replay import replayed
+
+    try:
+        words = dict(pair.split("=", 1) if "=" in pair else (pair, "") for pair in parsed.set)
+        changes = Changes(words)
+        recording = read_recording(parsed.file)
+    except WrongChange as error:
+        return _fail(str(error), EXIT_SETTINGS)
+    except RecordingError as error:
+        return _fail(str(error), EXIT_FAILED)
+    replay = replayed(recording, changes)
+    for change in replay.changes:
+        if parsed.all or change.mark != " ":
+            _print(f"{change.mark} {change.decision}")
+    total = sum(change.mark != "+" for change in replay.changes)
+    if replay.identical:
+        _print(f"{total} decisions, none changed: the core answered {len(recording.steps)} inputs bit for bit as then")
+    else:
+        _print(f"{total} decisions then; {replay.changed} lines differ (- then, + now)")
     return 0
 
 

@@ -19,7 +19,9 @@ from gateway.mcp.hub import CALL_DEADLINE_S, McpHub
 from gateway.meter import ASSUMED_PLAYOUT_DELAY, Meter
 from gateway.observing.observer import SessionObserver
 from gateway.outbox import Outbox
+from gateway.recording.recorder import SessionRecorder
 from protocol.audio_time import Samples, s_from_samples, samples_from_ms
+from protocol.backend_events import BackendEvent, OutputAudio, PlayoutCut
 from protocol.client_events import APPEND, AppendInput, ClientEvent, event_object
 from protocol.commands import AppendAudio, Command, CreateResponse, ItemTruncated
 from protocol.errors import ProtocolError
@@ -48,6 +50,7 @@ class Session:
         hearing: Hearing,
         now: Callable[[], Samples],
         log: EventLog,
+        recorder: SessionRecorder | None = None,
         dialect: Dialect = Dialect.GA,
         mcp_hosts: AllowedHosts | None = None,
         mcp_call_deadline_s: float = CALL_DEADLINE_S,
@@ -70,6 +73,7 @@ class Session:
         self._hearing = hearing
         self._now = now
         self._log = log
+        self._recorder = recorder
         self._mcp = McpHub(
             mcp_hosts or AllowedHosts(),
             listed=self._mcp_tools_listed,
@@ -90,12 +94,27 @@ class Session:
                         now = self._now()
                         self.meter.saw(event, now)
                         self._log.record("backend", now, event)
+                        self._record(event, now)
                         await self._perform(self._protocol.receive_backend(event))
                         self._hearing.saw(event, now)
         finally:
             self.meter.close(self._now())
             self._observer.close()
             self._log.close()
+            if self._recorder is not None:
+                self._recorder.close(self._now())
+
+    def _record(self, event: BackendEvent, now: Samples) -> None:
+        """Let the recorder hear what the user hears."""
+        if self._recorder is None:
+            return
+        match event:
+            case OutputAudio(item_id=item_id, pcm=pcm):
+                self._recorder.agent_audio(item_id, pcm, now)
+            case PlayoutCut(item_id=item_id):
+                self._recorder.cut(item_id, now)
+            case _:
+                pass
 
     async def receive_text(self, frame: str) -> None:
         """Take a client's frame. Frames are taken one after the other; the next waits until this one is dealt with."""
@@ -154,6 +173,8 @@ class Session:
                 case ToBackend(command=AppendAudio() as append):
                     heard = await self._hearing.hear(append, self._now())
                     self.meter.heard_user(heard, self._now())
+                    if self._recorder is not None:
+                        self._recorder.user_audio(append.pcm, self._now())
                     self._backend.submit(heard)
                 case _:
                     self._carry(output)
@@ -175,6 +196,8 @@ class Session:
                 self._measure(command)
                 if isinstance(command, ItemTruncated):
                     self._hearing.truncated(command.item_id, self._now())
+                    if self._recorder is not None:
+                        self._recorder.cut(command.item_id, self._now())
                 self._backend.submit(command)
             case ListMcpTools() | CallMcpTool():
                 self._mcp.submit(output)

@@ -85,6 +85,10 @@ class Settings:
     )
     log_level: LogLevel = _setting("info", "how much of the gateway's own doings is logged")
     event_log: Path | None = _setting(None, "folder for one JSONL file of events a session, without texts; unset: off")
+    record: Path | None = _setting(
+        None,
+        "folder for recordings of sessions, with all words and voices (stereo WAV, and JSONL for `replay`); unset: off",
+    )
 
     profile: Profile = _setting(
         "embedded", "engines: `embedded` runs here from package weights, `scripted` plays fixed lines"

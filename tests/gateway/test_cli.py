@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -215,3 +216,47 @@ def test_rooms_of_another_distribution_are_noticed() -> None:
         check_rooms(lambda _name: None)
     find: Callable[[str], Path | None] = locate
     assert all(find(room) is not None for room in ROOMS)
+
+
+def test_a_recorded_session_is_replayed_bit_for_bit_and_with_another_setting(tmp_path: Path) -> None:
+    speech = (ROOT / "tests/data/speech/goforward.wav").read_bytes()[44:]
+    with served(tmp_path, "--record", str(tmp_path / "recordings")) as (process, _, port):
+        with connect(f"ws://127.0.0.1:{port}/v1/realtime") as client:
+            session_id = json.loads(client.recv())["session"]["id"]
+            append = {"type": "input_audio_buffer.append", "audio": base64.b64encode(speech).decode()}
+            client.send(json.dumps(append))
+            client.send(json.dumps({"type": "input_audio_buffer.commit"}))
+            client.send(json.dumps({"type": "response.create"}))
+            while json.loads(client.recv())["type"] != "response.done":
+                pass
+        process.send_signal(signal.SIGTERM)
+        process.wait(10)
+    recording = tmp_path / "recordings" / f"{session_id}.jsonl"
+
+    same = replay_of(recording)
+    other = replay_of(recording, "--set", "threshold=0.99", "--set", "create_response=false")
+
+    assert "none changed" in same
+    assert "bit for bit" in same
+    assert "lines differ" in other
+    assert (tmp_path / "recordings" / f"{session_id}.wav").stat().st_size > 44
+
+
+def replay_of(recording: Path, *flags: str) -> str:
+    command = [sys.executable, "-m", "gateway.cli", "replay", str(recording), *flags]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["nothing.jsonl"], 1, "nothing.jsonl cannot be read"),
+        (["nothing.jsonl", "--set", "patience=1"], 2, "--set patience: not a setting of turn-taking"),
+        (["nothing.jsonl", "--set", "threshold"], 2, "--set threshold=: give a number from 0 to 1."),
+    ],
+)
+def test_a_replay_that_cannot_be_is_told_in_a_sentence(
+    arguments: list[str], status: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["replay", *arguments]) == status
+    assert sentence in capsys.readouterr().err
