@@ -14,7 +14,7 @@ hypothesis.settings.load_profile("noisy")
 pytest.register_assert_rewrite("tests.matrix.matrix")  # its assertions are each client test's
 
 STAGES_MIN = {
-    "core": (2, ("turns", "protocol", "gateway", "simulation", "test_documents.py", "test_packaging.py")),
+    "core": (2, ("turns", "protocol", "gateway", "recording", "simulation", "test_documents.py", "test_packaging.py")),
     "models": (4, ("models",)),
     "clients": (3, ("clients", "compatibility")),
     "matrix": (5, ("matrix",)),
