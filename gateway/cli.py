@@ -79,7 +79,7 @@ def _add_turnlab(parser: argparse.ArgumentParser) -> None:
         description="Speaks texts with pauses to sessions in lockstep and prints false cut-offs against delay.",
     )
     bench.add_argument("--half", choices=("dev", "test"), default="dev", help="of the texts (default: dev)")
-    bench.add_argument("--texts", type=int, metavar="N", help="only the first N texts")
+    bench.add_argument("--texts", type=int, metavar="N", help="only N texts, in the order of their hashes")
     bench.add_argument("--policy", action="append", metavar="NAME", help="only this policy, as named in the table")
     bench.add_argument(
         "--out", type=Path, metavar="FILE", help="all outcomes as JSON, and the frontier as .svg beside it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -123,10 +124,14 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _percent(rate: Interval) -> str:
+    if math.isnan(rate.value):
+        return "–"
     return f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"
 
 
 def _ms(value: Interval) -> str:
+    if math.isnan(value.value):
+        return "–"
     return f"{value.value:.0f} [{value.low:.0f}, {value.high:.0f}]"
 
 

@@ -11,7 +11,7 @@ from clients.turnlab.frontier import picture
 from clients.turnlab.presenting import Presented
 from clients.turnlab.stimuli import Voice, stimuli_of
 from clients.turnlab.target import OpenTarget
-from clients.turnlab.texts import Half, all_cards
+from clients.turnlab.texts import Half, all_cards, digest_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ async def endpointing(
     most: int | None = None,
     policies: Sequence[str] = tuple(POLICIES),
 ) -> Measured:
-    """Measure `policies` on the texts of `half` (the first `most` of them). Progress goes to stderr."""
-    cards = [card for card in all_cards() if card.half == half][:most]
+    """Measure `policies` on the texts of `half` (`most` of them, in the order of their hashes). Progress goes to stderr."""
+    cards = sorted((card for card in all_cards() if card.half == half), key=lambda card: digest_of(card.text))[:most]
     _tell(f"speaking {len(cards)} texts with {len(voices)} voices")
     stimuli = stimuli_of(cards, voices)
     presented: dict[str, list[Presented]] = {}
