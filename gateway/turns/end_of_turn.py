@@ -64,13 +64,12 @@ def words_step(length: Samples) -> Samples:
 
 # --- what the judges' answers are worth ----------------------------------------------------------------------------
 
-WEIGHTS: Mapping[str, float] = {"audio": 0.45, "probability": 0.7, "verdict": 0.8, "lexical": 0.3}
+WEIGHTS: Mapping[str, float] = {"audio": 0.9, "probability": 0.5, "verdict": 0.8, "lexical": 0.3}
 OTHER_WEIGHT = 0.5
-"""Shares of each judge's log-odds in the sum. Those of `audio`, `probability` and `lexical` are where the fewest pauses
-of TurnLab's dev half are cut while medium eagerness answers 10 % sooner than 500 ms of silence in the mean (2026-11-29,
-synthetic speech; weights 0.15 away cut up to three pauses in a hundred more). That of `verdict` and of others is
-chosen. They add up to more than one because the judges see different things, and to less than their number because they
-agree by nature."""
+"""Shares of each judge's log-odds in the sum. Those of `audio`, `probability` and `lexical` are near what logistic
+regression gives on the judgements of TurnLab's dev half (390 pauses and ends, two synthetic voices, 2026-11-29); that
+of `verdict` and of others is chosen. They add up to more than one because the judges see different things, and to less
+than their number because they agree by nature."""
 
 PRIOR = log(400 / 705)
 """Log-odds that a pause of 200 ms or more ends the turn, before anyone is asked: eot-bench's 400 ends beside 705
@@ -122,10 +121,10 @@ WAIT_LIMIT: Samples = samples_from_s(15)
 """How long a user who asked for time ("hold on a second") may be silent. Chosen: beyond the 10 s after which others
 nudge a user who asked for long, and a line that stays silent for longer has no one on it."""
 
-SURE_ODDS = 8.0
-"""A turn ends when the odds of its end reach this: at most one end in nine is false where judges are calibrated. On
+SURE_ODDS = 6.0
+"""A turn ends when the odds of its end reach this: at most one end in seven is false where judges are calibrated. On
 TurnLab's dev half medium eagerness then cuts 24 % of the pauses, of which 500 ms of silence cuts 62 %, and answers
-70 ms sooner in the mean (2026-11-29). Odds of 6 would cut one in ten more of those, and answer another 30 ms sooner."""
+60 ms sooner in the mean (2026-11-29). Odds of 4 would cut one in five more of those, and answer another 40 ms sooner."""
 
 SHORTEST_PAUSE: Samples = samples_from_ms(200)
 PAUSE_TAIL = 1.43
