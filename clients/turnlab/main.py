@@ -31,7 +31,7 @@ async def endpointing(
     most: int | None = None,
     policies: Sequence[str] = tuple(POLICIES),
 ) -> Measured:
-    """Measure `policies` on the texts of `half` (`most` of them, in the order of their hashes). Progress goes to stderr."""
+    """Measure `policies` on the texts of `half`, at most so many of them by their hashes. Progress goes to stderr."""
     cards = sorted((card for card in all_cards() if card.half == half), key=lambda card: digest_of(card.text))[:most]
     _tell(f"speaking {len(cards)} texts with {len(voices)} voices")
     stimuli = stimuli_of(cards, voices)
