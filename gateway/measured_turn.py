@@ -41,7 +41,7 @@ class Outcome(StrEnum):
 
 
 Explain = Callable[[str], dict[Stage, Span]]
-"""Returns a backend's own spans of an item or a response, by its id; they go before the border's."""
+"""Returns a backend's own spans of an item or a response, by its id, once; they go before the border's."""
 
 
 @dataclass(slots=True)

@@ -51,7 +51,7 @@ AUDIBLE_DBFS = -45.0
 GATE_WINDOW: Samples = samples_from_ms(10)
 """Window of the audibility gate."""
 
-KEPT_TURNS = 64
+KEPT_TURNS = 32
 """Turns whose figures are kept per session (chosen)."""
 
 KEPT_STRETCHES = 256

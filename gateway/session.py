@@ -64,7 +64,7 @@ class Session:
         self.meter = Meter(
             session_id,
             playout_delay=playout_delay,
-            explain=self._observer.marks.of,
+            explain=self._observer.marks.take,
             on_turn=self._observer.turn_closed,
         )
         self._protocol = protocol

@@ -59,9 +59,9 @@ class TurnMarks:
         self._user = User.SILENT
         self._paused_at: Samples | None = None
 
-    def of(self, key: str) -> dict[Stage, Span]:
-        """Return what is known of an item or a response, by its id."""
-        account = self._accounts.get(key)
+    def take(self, key: str) -> dict[Stage, Span]:
+        """Return what is known of an item or a response, by its id, and forget it: its turn's account is closed."""
+        account = self._accounts.pop(key, None)
         return {} if account is None else account.spans
 
     def user_moved(self, user: User, now: Samples) -> None:
@@ -119,10 +119,10 @@ class TurnMarks:
                 account = self._account(key)
                 account.end(Stage.QUEUE, now)
                 account.asked[Stage.LLM_TTFT] = now
-            case Synthesize(response_id=key):
+            case Synthesize(response_id=key, first=True):
                 account = self._account(key)
-                if account.end_once(Stage.FIRST_CLAUSE, now):
-                    account.asked[Stage.TTS_TTFA] = now
+                account.end_once(Stage.FIRST_CLAUSE, now)
+                account.asked[Stage.TTS_TTFA] = now
             case Speculated(fate=SpeculationFate.ADOPTED):
                 # What was begun for a turn that might end is from here on the response's, and so is what follows.
                 begun = self._accounts.pop(output.speculation_id, None)

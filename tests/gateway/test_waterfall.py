@@ -88,8 +88,12 @@ class Told:
     def at(self, now: int, message: Input, *outputs: Output) -> None:
         self.marks.told(message, ms(now), outputs)
 
+    def _known(self, key: str) -> dict[Stage, Span]:
+        account = self.marks._accounts.get(key)
+        return {} if account is None else account.spans
+
     def spans(self, key: str) -> dict[str, tuple[int, int]]:
-        return {str(stage): (span.start // 24, span.end // 24) for stage, span in self.marks.of(key).items()}
+        return {str(stage): (span.start // 24, span.end // 24) for stage, span in self._known(key).items()}
 
 
 def test_the_stages_of_a_plain_turn() -> None:
@@ -165,6 +169,15 @@ def test_a_function_calls_first_piece_is_a_first_token_and_late_work_is_nobodys(
     told.at(90, SynthesizedSpeech("late", 0, b""))
     assert told.spans("r")["llm_ttft"] == (0, 80)
     assert told.spans("late") == {}
+
+
+def test_an_account_is_handed_over_once_and_late_work_opens_none() -> None:
+    told = Told()
+    told.at(0, Tick(), Generate("r"))
+    assert set(told.marks.take("r")) == {Stage.QUEUE}
+    assert told.marks.take("r") == {}
+    told.at(90, SynthesizedSpeech("r", 0, b""), Synthesize("r", 1, "You.", first=False))
+    assert not told.marks._accounts
 
 
 def test_accounts_are_bounded() -> None:
