@@ -122,9 +122,10 @@ WAIT_LIMIT: Samples = samples_from_s(15)
 nudge a user who asked for long, and a line that stays silent for longer has no one on it."""
 
 SURE_ODDS = 6.0
-"""A turn ends when the odds of its end reach this: at most one end in seven is false where judges are calibrated. On
-TurnLab's dev half medium eagerness then cuts 24 % of the pauses, of which 500 ms of silence cuts 62 %, and answers
-60 ms sooner in the mean (2026-11-29). Odds of 4 would cut one in five more of those, and answer another 40 ms sooner."""
+"""A turn ends when the odds of its end reach this: at most one end in seven is false where judges are calibrated.
+On TurnLab's dev half medium eagerness then cuts 24 % of the pauses, of which 500 ms of silence cuts 62 %, and answers
+60 ms sooner in the mean (2026-11-29). Odds of 4 would cut one in five more of those, and answer another 40 ms sooner.
+"""
 
 SHORTEST_PAUSE: Samples = samples_from_ms(200)
 PAUSE_TAIL = 1.43
