@@ -27,6 +27,9 @@ check: static test  ## what main must always pass
 long: $(BIN)/duplex-gateway  ## what takes too long for CI: large property runs, latency and load benches
 	$(BIN)/python -m pytest -m long
 	$(BIN)/python -m clients.bench.voice_latency --start
+	$(BIN)/python -m clients.bench.voice_latency --eagerness medium --start= --compare=--no-speculation
+	$(BIN)/duplex-gateway turnlab endpointing --half test
+	$(BIN)/python -m tests.models.eot_table
 	$(BIN)/python -m clients.bench.load --start
 
 clients-newest: $(BIN)/duplex-gateway  ## the client matrix with the newest releases instead of the locked ones

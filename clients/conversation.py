@@ -33,6 +33,21 @@ def server_vad(silence_ms: int, **session: Any) -> dict[str, Any]:
         "create_response": True,
         "interrupt_response": True,
     }
+    return _spoken(turn_detection, session)
+
+
+def semantic_vad(eagerness: str, **session: Any) -> dict[str, Any]:
+    """Return a session.update for a spoken conversation whose ends of turn are judged; `session` adds fields."""
+    turn_detection = {
+        "type": "semantic_vad",
+        "eagerness": eagerness,
+        "create_response": True,
+        "interrupt_response": True,
+    }
+    return _spoken(turn_detection, session)
+
+
+def _spoken(turn_detection: dict[str, Any], session: dict[str, Any]) -> dict[str, Any]:
     transcription = session.pop("transcription", {"model": "gpt-realtime-whisper"})  # streams while the user speaks
     audio = {"input": {"turn_detection": turn_detection, "transcription": transcription}}
     return {

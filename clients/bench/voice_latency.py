@@ -24,7 +24,7 @@ from pathlib import Path
 from clients.bench.calibration import TOLERANCE, calibrate, load_average
 from clients.bench.figures import median, percentile, shown, table
 from clients.bench.gateway_process import GatewayProcess, GatewayStartError
-from clients.conversation import TURN_TIMEOUT_S, Conversation, server_vad
+from clients.conversation import TURN_TIMEOUT_S, Conversation, semantic_vad, server_vad
 from clients.realtime_connection import RealtimeError
 from clients.timeline import DONE, SPEECH_STARTED, Latencies, turns
 from clients.wav_audio import Clip, WavError, bench_clips
@@ -94,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--compare", metavar="FLAGS", help="start another one, with these flags, to compare with")
     parser.add_argument("--api-key", default="unused")
     parser.add_argument("--silence-ms", type=int, default=300, help="endpointing silence (default: %(default)s)")
+    parser.add_argument("--eagerness", choices=("low", "medium", "high"), help="semantic_vad instead of silence")
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--barge-ins", type=int, default=BARGE_INS)
@@ -139,7 +140,7 @@ def gain(runs: Sequence[Run], other: Sequence[Run]) -> float | None:
 async def _run(url: str, clips: Sequence[Clip], asked: argparse.Namespace) -> Run:
     before_ms = await asyncio.to_thread(calibrate)
     session = {} if asked.instructions is None else {"instructions": asked.instructions}
-    update = server_vad(asked.silence_ms, **session)
+    update = semantic_vad(asked.eagerness, **session) if asked.eagerness else server_vad(asked.silence_ms, **session)
     barge_ins: list[float] = []
     async with Conversation(url, update=update, api_key=asked.api_key) as conversation:
         for number in range(asked.turns):
