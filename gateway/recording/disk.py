@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from gateway.recording.stereo import BYTES_PER_FRAME, CHANNELS
 from protocol.audio_time import BYTES_PER_SAMPLE, SESSION_RATE_HZ
 
 logger = logging.getLogger(__name__)
 
 QUEUE_PARTS = 20_000
 """Parts that may wait for the disk (chosen): about 4 minutes of one session."""
+
+MOST_SOUND_BYTES = 2**32 - 2**20
+"""A WAV file's header counts in 32 bits: 12 hours of stereo. What comes after that is left out of the sound."""
 
 
 @dataclass(slots=True)
@@ -35,7 +39,8 @@ class RecordingDisk:
         """Make `folder`, readable by its owner only where it is new: recordings hold what was said. Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder = folder
-        self._queue: queue.Queue[tuple[str, str | bytes | None] | None] = queue.Queue(queue_parts)
+        self._queue: queue.SimpleQueue[tuple[str, str | bytes | None] | None] = queue.SimpleQueue()
+        self._queue_parts = queue_parts
         self._files: dict[str, _Files] = {}
         self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
 
@@ -46,28 +51,26 @@ class RecordingDisk:
     def put(self, session_id: str, part: str | bytes | None) -> bool:
         """Queue a line, sound, or None for the session's end; False if the queue is full. Never waits.
 
-        Overflow rule: the caller ends its recording, since one with a gap can't be replayed.
+        Overflow rule: the caller ends its recording, since one with a gap can't be replayed. An end, one a session, is
+        always taken: it closes the session's files.
         """
-        try:
-            self._queue.put_nowait((session_id, part))
-        except queue.Full:
+        if part is not None and self._queue.qsize() >= self._queue_parts:
             return False
+        self._queue.put((session_id, part))
         return True
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Write what waits, close all files, end the thread. Waits at most `timeout_s` for the disk."""
-        try:
-            self._queue.put(None, timeout=timeout_s)
-        except queue.Full:
-            logger.warning("the disk is too slow for the recordings; their ends are lost")
-            return
+        self._queue.put(None)
         self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            logger.warning("the disk is too slow for the recordings; their ends are lost")
 
     def _run(self) -> None:
         try:
             while (entry := self._queue.get()) is not None:
                 self._write(*entry)
-        except OSError:
+        except Exception:  # the disk's failure, or a bug of ours: nobody would see either in this thread
             logger.exception("recordings cannot be written; they are off from now on")
             self._discard()
         finally:
@@ -87,15 +90,18 @@ class RecordingDisk:
         files = self._files.get(session_id) or self._open(session_id)
         if isinstance(part, str):
             files.lines.write(part + "\n")
-        else:
+        elif files.sound.tell() * BYTES_PER_FRAME + len(part) <= MOST_SOUND_BYTES:
             files.sound.writeframes(part)  # keeps the header right, so that a killed process leaves a whole file
             files.lines.flush()
 
     def _open(self, session_id: str) -> _Files:
         stack = ExitStack()
-        lines = stack.enter_context((self._folder / f"{session_id}.jsonl").open("w", encoding="utf-8"))
+        # "replace": a lone surrogate, which a client's JSON can smuggle in and UTF-8 can't hold, becomes "?".
+        lines = stack.enter_context(
+            (self._folder / f"{session_id}.jsonl").open("w", encoding="utf-8", errors="replace")
+        )
         sound = stack.enter_context(wave.open(str(self._folder / f"{session_id}.wav"), "wb"))
-        sound.setnchannels(2)
+        sound.setnchannels(CHANNELS)
         sound.setsampwidth(BYTES_PER_SAMPLE)
         sound.setframerate(SESSION_RATE_HZ)
         self._files[session_id] = files = _Files(lines, sound, stack)

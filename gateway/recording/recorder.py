@@ -45,7 +45,8 @@ class SessionRecorder:
     def new_id(self, prefix: str) -> str:
         """Return a new id and remember it: a replay draws the same ones."""
         drawn = self._ids(prefix)
-        self._drawn.append(drawn)
+        if self._running:
+            self._drawn.append(drawn)
         return drawn
 
     def tap(self, message: Input, now: Samples, outputs: Sequence[Output]) -> None:
@@ -73,23 +74,24 @@ class SessionRecorder:
 
     def cut(self, item_id: str, now: Samples) -> None:
         """Record that no more of `item_id` is played from `now` on."""
-        self._mix.cut(item_id, now)
+        if self._running:
+            self._mix.cut(item_id, now)
 
     def close(self, now: Samples) -> None:
-        """Write the rest and end the recording."""
-        if self._running:
-            self._put(self._mix.rest(now))
-            self._put(None)
-            self._running = False
+        """Write the rest, if the recording goes on, and close its files."""
+        for part in self._mix.rest(now) if self._running else ():
+            self._put(part)
+        self._running = False
+        self._disk.put(self._session_id, None)
 
     def _sound(self, now: Samples) -> None:
-        if settled := self._mix.take(now):
-            self._put(settled)
+        for part in self._mix.take(now):
+            self._put(part)
 
     def _put_line(self, record: dict[str, Any]) -> None:
         self._put(json.dumps(record, ensure_ascii=False, separators=(",", ":")))
 
-    def _put(self, part: str | bytes | None) -> None:
+    def _put(self, part: str | bytes) -> None:
         if self._running and not self._disk.put(self._session_id, part):
             self._running = False
             logger.warning("session %s: the disk is too slow, its recording ends here", self._session_id)

@@ -5,12 +5,16 @@ One time line, the gateway's. What the user cut off is silent from there on, as 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.audio_time import Samples, bytes_from_samples, samples_from_bytes, samples_from_s
+from protocol.audio_time import BYTES_PER_SAMPLE, Samples, bytes_from_samples, samples_from_bytes, samples_from_s
+
+CHANNELS = 2
+BYTES_PER_FRAME = CHANNELS * BYTES_PER_SAMPLE
 
 SETTLED_AFTER: Samples = samples_from_s(1)
 """User audio that comes later than this after it was spoken is moved behind what is written (chosen: no live client's
@@ -22,6 +26,12 @@ LONGEST_LEAD: Samples = samples_from_s(300)
 
 BLOCK: Samples = samples_from_s(1)
 """Written in blocks of this size (chosen: one write a second)."""
+
+LONGEST_PART: Samples = samples_from_s(60)
+"""At most so much is handed out in one piece (chosen: 6 MB)."""
+
+_SILENCE = bytes(LONGEST_PART * BYTES_PER_FRAME)
+"""Both sides silent for so long: the same bytes each time, so that an hour without audio takes no memory."""
 
 
 @dataclass(slots=True)
@@ -69,18 +79,28 @@ class StereoMix:
                 kept.append(stretch)
         self._agent = kept
 
-    def take(self, now: Samples) -> bytes:
-        """Return the stereo PCM16 that is settled by `now` and was not taken yet, in whole blocks."""
-        blocks = (now - SETTLED_AFTER - self._written) // BLOCK
-        return self._mixed(self._written + blocks * BLOCK) if blocks > 0 else b""
+    def take(self, now: Samples) -> Iterator[bytes]:
+        """Yield the stereo PCM16 that is settled by `now` and was not taken yet, in whole blocks."""
+        blocks = max(0, now - SETTLED_AFTER - self._written) // BLOCK
+        return self._parts(self._written + blocks * BLOCK)
 
-    def rest(self, now: Samples) -> bytes:
-        """Return all that is left when the session ends at `now`: what would have played later was never heard."""
+    def rest(self, now: Samples) -> Iterator[bytes]:
+        """Yield all that is left when the session ends at `now`: what would have played later was never heard."""
         last = self._user[-1].end if self._user else 0
-        return self._mixed(max(now, last, self._written))
+        return self._parts(max(now, last, self._written))
+
+    def _parts(self, end: Samples) -> Iterator[bytes]:
+        while self._written < end:
+            until = min(end, self._written + LONGEST_PART)
+            speaks = any(stretch.start < until for stretch in (*self._user, *self._agent))
+            if speaks or until - self._written < LONGEST_PART:
+                yield self._mixed(until)
+            else:
+                self._written = until
+                yield _SILENCE
 
     def _mixed(self, end: Samples) -> bytes:
-        stereo = np.zeros((end - self._written, 2), "<i2")
+        stereo = np.zeros((end - self._written, CHANNELS), "<i2")
         self._user = self._lay(self._user, stereo[:, 0], end)
         self._agent = self._lay(self._agent, stereo[:, 1], end)
         self._written = end

@@ -17,14 +17,16 @@ from tests.simulation.conversation import Conversation
 
 
 class MemoryDisk:
-    """Keeps what is put, up to a limit."""
+    """Keeps what is put, up to a limit. `recorder`: whoever writes to it."""
+
+    recorder: SessionRecorder
 
     def __init__(self, room: int = 10**9) -> None:
         self.parts: list[str | bytes | None] = []
         self._room = room
 
     def put(self, _session_id: str, part: str | bytes | None) -> bool:
-        if len(self.parts) >= self._room:
+        if part is not None and len(self.parts) >= self._room:
             return False
         self.parts.append(part)
         return True
@@ -43,6 +45,7 @@ def record(conversation: Conversation, disk: MemoryDisk | None = None) -> Memory
     disk = disk or MemoryDisk()
     settings = conversation.machine.settings
     recorder = SessionRecorder(disk, "sess_1", CountingIds(), settings.playout_delay)  # type: ignore[arg-type]
+    disk.recorder = recorder
     recorder.begin(settings)
     machine = conversation.machine = TurnMachine(settings, recorder.new_id)
     receive: Callable[[Input, int], list[Output]] = machine.receive

@@ -14,7 +14,7 @@ from gateway.recording.codec import UnknownRecord, input_from_json, to_json, tol
 from gateway.recording.disk import RecordingDisk
 from gateway.recording.recorder import SessionRecorder
 from gateway.recording.recording import RecordingError, read_recording
-from gateway.turns.inputs import Input, SettingsChanged, SynthesizedSpeech, TextDelta, Transcript
+from gateway.turns.inputs import CommitRequested, Input, SettingsChanged, SynthesizedSpeech, TextDelta, Transcript
 from gateway.turns.settings import Detection, TurnSettings
 from protocol.backend_events import EngineFault, OutputAudio, TokenLogprob
 from protocol.ids import CountingIds
@@ -175,3 +175,58 @@ def test_a_disk_that_fails_ends_all_recordings_and_is_told_once(
 
     assert caplog.text.count("recordings cannot be written") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_half_a_character_in_a_clients_word_is_replaced_and_ends_nobodys_recording(tmp_path: Path) -> None:
+    disk = RecordingDisk(tmp_path)
+    disk.start()
+    for session_id in ("sess_1", "sess_2"):
+        recorder = SessionRecorder(disk, session_id, CountingIds(), 3_600)
+        recorder.begin(TurnSettings())
+        recorder.tap(CommitRequested("event_\ud800"), 10, [])
+        recorder.close(24_000)
+    disk.close()
+
+    for session_id in ("sess_1", "sess_2"):
+        assert read_recording(tmp_path / f"{session_id}.jsonl").steps[0].message == CommitRequested("event_?")
+
+
+def test_a_full_queue_still_takes_the_end_of_a_session_which_closes_its_files(tmp_path: Path) -> None:
+    disk = RecordingDisk(tmp_path, queue_parts=2)
+
+    assert [disk.put("sess_1", part) for part in ("head", "line", "line", None)] == [True, True, False, True]
+
+
+def test_a_recording_that_met_a_full_queue_still_tells_its_end() -> None:
+    conversation = Conversation()
+    disk = record(conversation, MemoryDisk(room=20))
+    turn(conversation)
+    disk.recorder.close(24_000)
+
+    assert len(disk.lines) == 20
+    assert disk.parts[20:] == [None]
+
+
+def test_sound_beyond_what_a_wav_file_can_hold_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.recording.disk.MOST_SOUND_BYTES", 4_000)
+    disk = RecordingDisk(tmp_path)
+    disk.start()
+    for _ in range(3):
+        disk.put("sess_1", bytes(1_600))
+    disk.put("sess_1", "line")
+    disk.put("sess_1", None)
+    disk.close()
+
+    with wave.open(str(tmp_path / "sess_1.wav")) as sound:
+        assert sound.getnframes() == 800
+    assert (tmp_path / "sess_1.jsonl").read_text("utf-8") == "line\n"
+
+
+def test_a_bug_in_the_thread_that_writes_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    disk = RecordingDisk(tmp_path)
+    disk.start()
+    disk.put("sess_1", 3)  # type: ignore[arg-type]  # a bug of ours
+    disk.put("sess_2", "line")
+    disk.close()
+
+    assert caplog.text.count("recordings cannot be written") == 1

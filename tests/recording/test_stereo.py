@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +17,8 @@ def tone(samples: int, level: int = 1) -> bytes:
     return np.full(samples, level, "<i2").tobytes()
 
 
-def channels(stereo: bytes) -> tuple[np.ndarray, np.ndarray]:
-    frames = np.frombuffer(stereo, "<i2").reshape(-1, 2)
+def channels(stereo: Iterable[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    frames = np.frombuffer(b"".join(stereo), "<i2").reshape(-1, 2)
     return frames[:, 0], frames[:, 1]
 
 
@@ -95,6 +97,19 @@ def test_a_recording_sent_at_once_is_kept_up_to_the_longest_lead() -> None:
     assert not (left == 2).any()
 
 
+def test_an_hour_of_silence_takes_no_memory_of_its_length() -> None:
+    mix = StereoMix(playout_delay=0)
+    mix.user_audio(tone(SECOND), SECOND)
+    mix.user_audio(tone(SECOND), 3_600 * SECOND)
+
+    parts = [*mix.take(3_600 * SECOND), *mix.rest(3_600 * SECOND)]
+
+    assert sum(map(len, parts)) == 4 * 3_600 * SECOND
+    assert sum(len(part) for part in {id(part): part for part in parts}.values()) < 4 * 200 * SECOND
+    left, _ = channels(parts)
+    assert (np.flatnonzero(np.diff(left.astype(int))) + 1 == [SECOND, 3_599 * SECOND]).all()
+
+
 @given(st.lists(st.tuples(st.integers(1, 60_000), st.integers(0, 60_000)), max_size=12))
 def test_taking_it_in_blocks_is_taking_it_at_once(pieces: list[tuple[int, int]]) -> None:
     whole, blocks = StereoMix(100), StereoMix(100)
@@ -106,9 +121,9 @@ def test_taking_it_in_blocks_is_taking_it_at_once(pieces: list[tuple[int, int]])
             else:
                 mix.agent_audio("item", tone(samples, number), now)
         now += wait
-        settled = blocks.take(now)
+        settled = b"".join(blocks.take(now))
         assert len(settled) % (4 * BLOCK) == 0
         taken += settled
         assert len(taken) <= 4 * max(0, now - SETTLED_AFTER)
     agent = channels(whole.rest(now))[1]
-    assert (channels(taken + blocks.rest(now))[1][: len(agent)] == agent[: len(taken) // 4 + len(agent)]).all()
+    assert (channels([taken, *blocks.rest(now)])[1][: len(agent)] == agent[: len(taken) // 4 + len(agent)]).all()
