@@ -142,7 +142,7 @@ class RecordedEngines:
         while inside := [r for r in known if r.start >= at and r.end <= end + NEAR and r.text]:
             first = min(inside, key=lambda r: (r.start // NEAR, -r.end))
             words.append(first.text)
-            at = first.end - SAME_START
+            at = max(first.start + 1, first.end - SAME_START)  # a short one is not inside again
         return self._recognition_delay, " ".join(words), None
 
     def _judgements(self, item_id: str, pause: int, *, listens: bool) -> Answers:

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, settings
 
 from gateway.recording.changed_settings import Changes, WrongChange
+from gateway.recording.codec import to_json
+from gateway.recording.recorded_engines import RecordedEngines
+from gateway.recording.recording import Step
 from gateway.recording.replay import Replay, replayed
+from gateway.turns.actions import Transcribe
+from gateway.turns.inputs import InputStalled, Transcript
 from gateway.turns.settings import Detection, TurnSettings
+from protocol.audio_time import samples_from_ms as ms
 from tests.recording.recorded import record, recorded, recording_of
 from tests.simulation.conversation import Conversation, by_hand, server_vad
 from tests.turns.test_invariants import NO_CHECKS, STEPS, Chaos, perform
@@ -158,3 +164,18 @@ def test_every_setting_of_detection_can_be_changed() -> None:
     assert after.detection == Detection(0.7, 2_400, 4_800, False, False, 144_000, after.detection.semantic, "off")  # type: ignore[arg-type, union-attr]
     assert after.detection.semantic == "low"  # type: ignore[union-attr]
     assert (after.playout_delay, after.speculation, after.judges) == (1_200, False, {"audio", "lexical"})
+
+
+def test_words_shorter_than_the_tolerance_are_put_together_once_each() -> None:
+    engines = RecordedEngines(
+        [
+            Step(0, InputStalled(1), (), (to_json(Transcribe("a", 0, ms(200))),)),
+            Step(ms(90), Transcript("a", "yes"), (), (to_json(Transcribe("b", ms(1_000), ms(1_300))),)),
+            Step(ms(180), Transcript("b", "please"), (), ()),
+        ],
+        lambda: None,
+    )
+
+    ((_, answer),) = engines.answers(Transcribe("c", 0, ms(2_000)))
+
+    assert answer == Transcript("c", "yes please")
