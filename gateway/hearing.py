@@ -17,7 +17,7 @@ from gateway.echo_lag import EARLIEST, SENT_SPAN, WINDOW
 from gateway.self_hearing import LATEST, SelfHearing
 from gateway.sent_audio import SentAudio
 from gateway.turns.input_clock import InputClock
-from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY
+from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, SILENT_DBFS
 from models.inference_worker import InferenceWorker, Priority, WorkerClosedError, WorkerOverloadedError
 from models.interfaces import VAD_FRAME_SAMPLES, VoiceActivityDetector
 from protocol.audio_time import BYTES_PER_SAMPLE, Samples, bytes_from_samples, samples_from_bytes
@@ -28,9 +28,6 @@ logger = logging.getLogger(__name__)
 
 POSSIBLE_SPEECH = 0.3
 """From this speech probability on a frame is asked for the agent's voice; below, it starts no overlap (chosen)."""
-
-SILENT_DBFS = -100.0
-"""The level of digital silence, and the lowest that is told: less than the least noise of 16 bits."""
 
 MANY_FRAMES = 100
 """The levels of so many frames (3.2 s of audio) in one append are taken off the event loop: a millisecond's work."""
@@ -66,6 +63,7 @@ class Hearing:
     async def hear(self, append: AppendAudio, now: Samples = 0) -> AppendAudio:
         """Return `append`, which arrived at `now` (gateway clock), with its frames. Calls must not overlap."""
         self._follow_clock(len(append.pcm), now)
+        self._sent.settle(now)  # or minutes of audio in one append would all be compared with a reply long over
         self._recent += append.pcm
         probabilities = await self._stream.feed(append.pcm)
         first = self._heard_until
@@ -113,9 +111,8 @@ class Hearing:
         before = self._clock.gateway_time(0)
         self._clock.advance(samples_from_bytes(received_bytes), now)
         moved = self._clock.gateway_time(0) - before
-        if (
-            moved < 0
-        ):  # faster audio than any before corrects the map; after a stall it begins anew, which moves no echo
+        # Faster audio than any before corrects the map; after a stall it begins anew, which moves no echo.
+        if moved < 0:
             self._self_hearing.shift(moved)
 
     def _samples(self, start: Samples, end: Samples) -> NDArray[np.int16]:

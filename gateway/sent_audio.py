@@ -48,7 +48,7 @@ class SentAudio:
 
     def push(self, item_id: str, pcm: bytes, now: Samples) -> None:
         """Queue `pcm` (PCM16, 24 kHz) of `item_id`, sent at `now`."""
-        self._forget(now)
+        self.settle(now)
         start = max(now + self._delay, self._ends_at)
         if start - now > LONGEST_QUEUE or not pcm:
             return
@@ -77,12 +77,17 @@ class SentAudio:
                 chunk.start = max(chunk.sent_at + self._delay, self._ends_at)
                 self._chunks.append(chunk)
                 self._ends_at = chunk.end
-        self._forget(now)
+        self.settle(now)
 
     def stop(self, item_id: str, now: Samples) -> None:
         """Take note that the client plays no more of `item_id`: it flushed, unless other audio came after that item."""
         if self._chunks and self._chunks[-1].item_id == item_id:
             self.cut(now)
+
+    def settle(self, now: Samples) -> None:
+        """Forget what was played long ago, KEPT before `now`."""
+        while self._chunks and self._chunks[0].end < now - KEPT:
+            self._chunks.popleft()
 
     def audible(self, since: Samples, until: Samples) -> bool:
         """Return whether anything plays in [since, until)."""
@@ -106,7 +111,3 @@ class SentAudio:
             if last.pcm:
                 return
             self._chunks.pop()
-
-    def _forget(self, now: Samples) -> None:
-        while self._chunks and self._chunks[0].end < now - KEPT:
-            self._chunks.popleft()

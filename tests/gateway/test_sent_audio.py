@@ -87,3 +87,12 @@ def test_memory_holds_the_queue_and_the_last_seconds_but_no_more() -> None:
     held = sent.between(0, samples_from_s(8_000)).sum()
     assert held <= LONGEST_QUEUE + KEPT + 3 * samples_from_s(1)
     assert held >= LONGEST_QUEUE
+
+
+def test_what_was_played_long_ago_is_let_go_without_more_being_sent() -> None:
+    sent = SentAudio(DELAY)
+    sent.push("item_1", audio(240_000), 0)
+    sent.settle(DELAY + 240_000 + KEPT)
+    assert sent.audible(0, DELAY + 240_000)
+    sent.settle(DELAY + 240_000 + KEPT + 1)
+    assert not sent.audible(0, DELAY + 240_000)
