@@ -28,7 +28,7 @@ TAKEN_BYTES = 32 * 2**10
 """A reader takes about this much at a time (chosen: half of what the server's transport buffers)."""
 
 _EVENT_BYTES = 200
-"""What an event takes beside its texts, by estimate."""
+"""What an event, or an object in one, takes beside its texts, by estimate."""
 
 
 class Event:
@@ -43,12 +43,21 @@ class Event:
         self.audio = audio
         self.fields = fields
         self.size_bytes = _EVENT_BYTES
+        self._shorten(fields)
+        self._json = ""
+
+    def _shorten(self, fields: dict[str, Any]) -> None:
+        """Cut long texts, also those of objects in a list, and count what is left."""
         for name, value in fields.items():
             if type(value) is str:
                 if len(value) > LONGEST_TEXT:
                     fields[name] = value = value[: LONGEST_TEXT - 1] + "…"
                 self.size_bytes += len(value)
-        self._json = ""
+            elif type(value) is list:
+                for entry in value:
+                    if type(entry) is dict:
+                        self.size_bytes += _EVENT_BYTES
+                        self._shorten(entry)
 
     def json(self, dropped: int = 0) -> str:
         """Return the event as JSON in one line; `dropped` events before it were lost to this reader."""

@@ -131,3 +131,12 @@ def test_a_reader_that_never_reads_costs_the_session_nothing_but_its_place() -> 
         ring.append(Kind.VAD, 0, 0, {})
     events = taken(never)
     assert (len(events), events[0]["dropped"]) == (8, 9_993)
+
+
+def test_texts_inside_a_list_count_and_are_shortened_too() -> None:
+    ring = Ring(limit_bytes=10_000)
+    for _ in range(4):
+        ring.append(Kind.TTS_DROPPED, 0, 0, {"chunks": [{"chunk": 0, "text": "x" * 6_000}, {"chunk": 1, "text": "y"}]})
+    assert numbers(taken(ring.follow())) == [4]
+    ring.append(Kind.TTS_DROPPED, 0, 0, {"chunks": [{"chunk": 0, "text": "x" * (LONGEST_TEXT + 1)}]})
+    assert len(taken(ring.follow(4))[0]["chunks"][0]["text"]) == LONGEST_TEXT
