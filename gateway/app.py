@@ -255,7 +255,7 @@ def new_session(
         backend=backend,
         hearing=Hearing(
             engines.vad,
-            playout_delay=samples_from_ms(settings.playout_delay_ms),
+            playout_delay=playout_delay,
             worker=listening,
         ),
         now=now,

@@ -1,7 +1,6 @@
 """Two voices that tell when they say each word, for measurements: the truth of a test must not come from our own ears.
 
-Both are networks that first predict how long each phoneme lasts. That tensor is no output of the files as they come;
-since the parts of a protobuf message may stand in any order, appending a few bytes that name it makes it one.
+Both are networks that first predict how long each phoneme lasts; see `phoneme_durations` for how that comes out.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from models.engines.espeak_phonemes import phonemize
 from models.engines.ort_session import open_session
+from models.engines.phoneme_durations import DURATIONS, with_output
 from models.interfaces import AUDIO_RATE_HZ
 from models.resampling import pcm24k_from_float
 from models.weights import WeightsStore
@@ -70,7 +70,7 @@ class PiperTimedVoice:
         self._rate_hz: int = config["audio"]["sample_rate"]
         self._language: str = config["espeak"]["voice"]
         self._ids: dict[str, list[int]] = config["phoneme_id_map"]
-        self._session = open_session(with_output(model.read_bytes(), "/Ceil_output_0"), threads=2)
+        self._session = open_session(with_output(model.read_bytes(), DURATIONS), threads=2)
 
     def speak(self, text: str) -> TimedSpeech:
         """Return `text` spoken; see TimedVoice."""
@@ -127,19 +127,6 @@ class HibariTimedVoice:
         words = text.split()
         alone = [" ".join(self._voice.phonemize(word)) for word in words]
         return TimedSpeech(pcm24k_from_float(audio, AUDIO_RATE_HZ), _words(words, alone, "".join(spoken), times))
-
-
-def with_output(model: bytes, tensor: str) -> bytes:
-    """Return the ONNX file `model` with the inner tensor `tensor` (its name: at most 125 ASCII characters) as one more
-    output.
-
-    Appends ModelProto.graph (field 7) with one GraphProto.output (field 12) with one ValueInfoProto.name (field 1),
-    which parsers merge with the graph before it.
-    """
-    name = tensor.encode("ascii")
-    value = b"\x0a" + bytes([len(name)]) + name
-    graph = b"\x62" + bytes([len(value)]) + value
-    return model + b"\x3a" + bytes([len(graph)]) + graph
 
 
 def _words(

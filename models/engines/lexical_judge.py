@@ -17,8 +17,8 @@ from models.interfaces import Judgement, Utterance
 NAME = "lexical"
 
 LONGEST_WAIT_WORDS = 12
-"""A request for time with its explanation ("hang on, I'm getting my card from the other room") isn't longer "
-"(chosen)."""
+"""A request for time with its explanation ("hang on, I'm getting my card from the other room") isn't longer
+(chosen)."""
 
 _MEASURES = frozenset("in for about takes take only than at every per by within after to don't can't not".split())
 """Words before "one minute" that make it a length of time, and before "wait" an ordinary verb."""
@@ -43,8 +43,10 @@ class LexicalJudge:
 
 
 def find_cue(text: str, agent_text: str = "", table: LanguageTable = ENGLISH) -> Cue | None:
-    """Return the first cue that fits `text`, None where there are no words. `agent_text`: the question it may "
-    "answer."""
+    """Return the first cue that fits `text`, None where there are no words.
+
+    `agent_text`: the question that it may answer.
+    """
     words = plain_words(text)
     if not words:
         return None

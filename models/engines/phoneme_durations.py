@@ -1,4 +1,8 @@
-"""How long a Piper voice says each phoneme: its graph computes the durations, but no output of the file tells them."""
+"""How long a voice says each phoneme: its graph computes the durations, but no output of the file tells them.
+
+Protobuf merges a message's field that comes twice, and repeated fields add up: so a few bytes at the end of the file
+are one more entry in the graph's list of outputs. No ONNX library is needed, and the rest is not read.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,16 @@ _VALUE_NAME = 1
 
 
 def with_durations(model: bytes) -> bytes:
-    """Return the ONNX file `model` with `DURATIONS` as one more output, or as it is if its graph has no such node.
+    """Return Piper's ONNX file `model` with `DURATIONS` as one more output; as it is if its graph has no such node."""
+    return with_output(model, DURATIONS) if DURATIONS.encode("ascii") in model else model
 
-    Protobuf merges a message's field that comes twice, and repeated fields add up: so much text at the end of the file
-    is one more entry in the graph's list of outputs. No ONNX library is needed, and the rest is not read.
+
+def with_output(model: bytes, tensor: str) -> bytes:
+    """Return the ONNX file `model` with the inner tensor `tensor` (its name: at most 120 ASCII characters) as one more
+    output.
     """
-    name = DURATIONS.encode("ascii")
-    if name not in model:
-        return model
-    return model + _field(_MODEL_GRAPH, _field(_GRAPH_OUTPUT, _field(_VALUE_NAME, name)))
+    value = _field(_VALUE_NAME, tensor.encode("ascii"))
+    return model + _field(_MODEL_GRAPH, _field(_GRAPH_OUTPUT, value))
 
 
 def _field(number: int, content: bytes) -> bytes:

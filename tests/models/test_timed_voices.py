@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from models.timed_voices import TimedVoice, aligned, open_timed_voices, with_output
+from models.engines.phoneme_durations import with_output
+from models.timed_voices import TimedVoice, aligned, open_timed_voices
 from models.weights import WeightsStore
 
 
