@@ -237,7 +237,7 @@ class TurnMachine:
             case HeardByClient(item_id=item_id, heard=heard):
                 self._player.correct(item_id, heard, now)
             case SettingsChanged(settings=settings):
-                self._change_settings(settings, out)
+                self._change_settings(settings, now, out)
                 self._speculation.drop(DropReason.CONTEXT_CHANGED, out)
             case PauseTranscript():
                 self._pause_transcribed(message, now, out)
@@ -266,7 +266,7 @@ class TurnMachine:
         else:
             self._out_of_band.receive(message, now, out)
 
-    def _change_settings(self, settings: TurnSettings, out: list[Output]) -> None:
+    def _change_settings(self, settings: TurnSettings, now: Samples, out: list[Output]) -> None:
         before, after = self.settings.detection, settings.detection
         if before is not None and after is None and self._overlaps.holds:
             self._overlaps.drop()
@@ -278,6 +278,7 @@ class TurnMachine:
             self._forget_speech(out)
             self._user.forget_speech()
         self.settings = settings
+        self._pauses.reconsider(self._user.silence(now), settings)
 
     def _forget_speech(self, out: list[Output]) -> None:
         self._live.end()

@@ -230,6 +230,11 @@ class Pauses:
         self.current.given_up = True
         self._weigh(self.current, silence, settings)
 
+    def reconsider(self, silence: Samples, settings: TurnSettings) -> None:
+        """Other settings hold from now on, for the pause that lasts, too."""
+        if self.current is not None:
+            self._weigh(self.current, silence, settings)
+
     def _weigh(self, pause: Pause, silence: Samples, settings: TurnSettings) -> None:
         """Reckon how much silence the turn's end needs by what is known now, which is `silence` after the voice."""
         assert settings.detection is not None

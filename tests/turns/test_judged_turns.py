@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,7 @@ from gateway.turns.end_of_turn import (
     SOUND_TAIL,
     WAIT_LIMIT,
 )
-from gateway.turns.inputs import Judged, PauseTranscript
+from gateway.turns.inputs import Judged, PauseTranscript, SettingsChanged
 from gateway.turns.observations import PauseJudged, PauseVerdict
 from gateway.turns.settings import LONGEST_INPUT, STALL_AFTER, VAD_FRAME, Eagerness
 from gateway.turns.speakers_pauses import FALSE_END_WITHIN
@@ -525,3 +526,22 @@ def test_frames_without_voice_before_a_turn_are_no_pause() -> None:
     conversation = talk(audio=listener(0.9))
     conversation.frames(*[SILENCE] * 30, SPEECH, *[SILENCE] * 30)
     assert conversation.all(JudgeSound) == []
+
+
+# --- settings that change in the pause -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "then"), [(Eagerness.LOW, Eagerness.HIGH), (Eagerness.HIGH, Eagerness.LOW)])
+def test_another_eagerness_holds_for_the_pause_that_lasts(first: Eagerness, then: Eagerness) -> None:
+    changed, settled = (
+        talk("I was wondering whether", eagerness=level, lexical=reader(0.3)) for level in (first, then)
+    )
+    for conversation in (changed, settled):
+        conversation.speak(1500)
+        conversation.silence(600)
+    detection = changed.machine.settings.detection
+    assert detection is not None
+    changed.feed(SettingsChanged(replace(changed.machine.settings, detection=replace(detection, semantic=then))))
+    for conversation in (changed, settled):
+        conversation.silence(8000)
+    assert silence_of_the_end(changed) == silence_of_the_end(settled)
