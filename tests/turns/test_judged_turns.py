@@ -240,9 +240,9 @@ def test_a_judgement_of_words_that_were_not_the_last_is_late() -> None:
 
 
 def test_the_first_judge_does_not_decide_before_the_others_have_had_their_time() -> None:
-    conversation = talk("i was wondering whether", audio=listener(0.98), probability=reader(0.02), asr_ms=200)
+    conversation = talk("i was wondering whether", audio=listener(0.9), probability=reader(0.01), asr_ms=200)
     conversation.speak(1_000)
-    conversation.silence(1_000)
+    conversation.silence(800)
     assert conversation.all(SpeechStopped) == []
     assert verdicts(conversation) == [("hold", "audio"), ("hold", "fusion")]
 
@@ -289,7 +289,7 @@ def test_without_judges_at_hand_silence_alone_decides() -> None:
 
 
 def test_a_judge_that_answers_late_still_ends_the_turn() -> None:
-    conversation = talk("what time is it", audio=listener(0.1), lexical=reader(HANG))
+    conversation = talk("what time is it", audio=listener(0.3), lexical=reader(HANG))
     conversation.speak(1_000)
     conversation.silence(1_000)
     assert verdicts(conversation) == [("hold", "audio")]
