@@ -98,6 +98,11 @@ class _Message:
     marked_text: int = 0
     marked_audio: Samples = 0
 
+    @property
+    def pace(self) -> Samples:
+        """How much audio a character takes, by what was marked so far; a sample at least."""
+        return max(1, self.marked_audio // self.marked_text) if self.marked_audio else DEFAULT_PACE
+
 
 @dataclass(slots=True)
 class _Speaking:
@@ -171,8 +176,7 @@ class Response:
         """
         message = self._message
         assert message is not None
-        pace = message.marked_audio // message.marked_text if message.marked_audio else DEFAULT_PACE
-        at = self.player.heard(message.item_id, now) // pace
+        at = self.player.heard(message.item_id, now) // message.pace
         return message.text[max(0, at - SAID_BEFORE) : at + SAID_AFTER]
 
     @property
@@ -380,10 +384,9 @@ class Response:
         message, speaking = self._message, self._speaking
         if message is None or speaking is None or speaking.timed or message.audio == message.marked_audio:
             return
-        pace = message.marked_audio // message.marked_text if message.marked_audio else DEFAULT_PACE
-        expected = message.marked_audio + pace * (speaking.chunk.text_end - message.marked_text)
+        expected = message.marked_audio + message.pace * (speaking.chunk.text_end - message.marked_text)
         # It goes on for a character at least: nobody has heard all of a chunk that was cut.
-        self._mark(speaking.chunk.text_end, max(expected, message.audio + pace), out)
+        self._mark(speaking.chunk.text_end, max(expected, message.audio + message.pace), out)
 
     # --- time and the end ------------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.turns.inputs import GenerationEnded, SynthesisEnded, SynthesizedSpeech, TextDelta, WordEnd
+from gateway.turns.observations import OverlapJudged
+from gateway.turns.settings import BargeIn
 from protocol.audio_time import Samples, samples_from_ms
 from protocol.backend_events import OutputAudio, OutputSpoken, OutputTextDelta, PlayoutCut
 from protocol.speech import SpeechPart
@@ -122,3 +124,16 @@ def test_word_times_that_cannot_be_are_void(words: tuple[WordEnd, ...], marks: l
     assert [(mark.text_end, mark.audio_end) for mark in conversation.all(OutputSpoken)] == marks
     conversation.feed(SynthesisEnded(response_id, 0))
     assert conversation.all(OutputSpoken)[-1].text_end == 11
+
+
+def test_a_voice_that_says_many_words_in_no_time_can_be_spoken_over() -> None:
+    conversation = Conversation(server_vad(barge_in=BargeIn.JUDGED), engines=False)
+    response_id = conversation.create()
+    conversation.silence(300)
+    conversation.feed(TextDelta(response_id, "One two so. And then there is more to say about all of it."))
+    conversation.feed(SynthesizedSpeech(response_id, 0, bytes(2 * 5)))
+    conversation.feed(SynthesisEnded(response_id, 0))
+    conversation.feed(SynthesizedSpeech(response_id, 1, bytes(2 * 48_000)))
+    conversation.silence(300)
+    conversation.speak(1_500)
+    assert conversation.all(OverlapJudged)
