@@ -91,6 +91,9 @@ class ProvenJudge:
             else:
                 self.proof = Proof.UNFIT
                 logger.info("the end-of-turn judge %r is off: %s", self.name, error.message)
+        except Exception:  # a bug: the others judge, and the gateway starts
+            self.proof = Proof.UNFIT
+            logger.exception("the end-of-turn judge %r is off: its proof has a bug", self.name)
         else:
             self.proof = Proof.FIT
         finally:

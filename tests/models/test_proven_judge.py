@@ -107,3 +107,12 @@ async def test_closing_stops_a_proof_under_way_and_closes_the_judge() -> None:
     await judge.aclose()
     assert stopped.is_set()
     assert inner.closed
+
+
+async def test_a_bug_in_the_proof_turns_the_judge_off_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    prover = Prover(RuntimeError("a bug"))
+    judge = proven(prover)
+    assert await judge.attempt() is Proof.UNFIT
+    assert await judge.judge(YES) == Judgement(None)
+    assert prover.tries == 1
+    assert caplog.text.count("RuntimeError: a bug") == 1
