@@ -21,7 +21,6 @@ from gateway.observing.observer import SessionObserver
 from gateway.outbox import Outbox
 from gateway.recording.recorder import SessionRecorder
 from protocol.audio_time import Samples, s_from_samples, samples_from_ms
-from protocol.backend_events import BackendEvent, OutputAudio, PlayoutCut
 from protocol.client_events import APPEND, AppendInput, ClientEvent, event_object
 from protocol.commands import AppendAudio, Command, CreateResponse, ItemTruncated
 from protocol.errors import ProtocolError
@@ -94,7 +93,8 @@ class Session:
                         now = self._now()
                         self.meter.saw(event, now)
                         self._log.record("backend", now, event)
-                        self._record(event, now)
+                        if self._recorder is not None:
+                            self._recorder.saw(event, now)
                         await self._perform(self._protocol.receive_backend(event))
                         self._hearing.saw(event, now)
         finally:
@@ -103,18 +103,6 @@ class Session:
             self._log.close()
             if self._recorder is not None:
                 self._recorder.close(self._now())
-
-    def _record(self, event: BackendEvent, now: Samples) -> None:
-        """Let the recorder hear what the user hears."""
-        if self._recorder is None:
-            return
-        match event:
-            case OutputAudio(item_id=item_id, pcm=pcm):
-                self._recorder.agent_audio(item_id, pcm, now)
-            case PlayoutCut(item_id=item_id):
-                self._recorder.cut(item_id, now)
-            case _:
-                pass
 
     async def receive_text(self, frame: str) -> None:
         """Take a client's frame. Frames are taken one after the other; the next waits until this one is dealt with."""

@@ -17,6 +17,7 @@ from gateway.turns.inputs import Input
 from gateway.turns.response import Output
 from gateway.turns.settings import TurnSettings
 from protocol.audio_time import Samples
+from protocol.backend_events import BackendEvent, OutputAudio, PlayoutCut, ResponseEnded, ResponseStarted
 from protocol.ids import IdSource
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class SessionRecorder:
         self._drawn: list[str] = []
         self._mix = StereoMix(playout_delay)
         self._running = True
+        self._beside: set[str] = set()
 
     def begin(self, settings: TurnSettings) -> None:
         """Begin with the machine's first `settings`."""
@@ -66,11 +68,24 @@ class SessionRecorder:
             self._mix.user_audio(pcm, now)
             self._sound(now)
 
-    def agent_audio(self, item_id: str, pcm: bytes, now: Samples) -> None:
-        """Record the agent's audio that left at `now`."""
-        if self._running:
-            self._mix.agent_audio(item_id, pcm, now)
-            self._sound(now)
+    def saw(self, event: BackendEvent, now: Samples) -> None:
+        """Record what the user hears of the agent.
+
+        Responses beside the conversation are left out, as the virtual player leaves them out: when a client plays them
+        is its own affair.
+        """
+        match event:
+            case ResponseStarted(response_id=response_id, out_of_band=True):
+                self._beside.add(response_id)
+            case ResponseEnded(response_id=response_id):
+                self._beside.discard(response_id)
+            case OutputAudio(item_id=item_id, pcm=pcm) if event.response_id not in self._beside and self._running:
+                self._mix.agent_audio(item_id, pcm, now)
+                self._sound(now)
+            case PlayoutCut(item_id=item_id):
+                self.cut(item_id, now)
+            case _:
+                pass
 
     def cut(self, item_id: str, now: Samples) -> None:
         """Record that no more of `item_id` is played from `now` on."""

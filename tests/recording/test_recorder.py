@@ -16,7 +16,7 @@ from gateway.recording.recorder import SessionRecorder
 from gateway.recording.recording import RecordingError, read_recording
 from gateway.turns.inputs import CommitRequested, Input, SettingsChanged, SynthesizedSpeech, TextDelta, Transcript
 from gateway.turns.settings import Detection, TurnSettings
-from protocol.backend_events import EngineFault, OutputAudio, TokenLogprob
+from protocol.backend_events import EngineFault, OutputAudio, PlayoutCut, ResponseStarted, TokenLogprob
 from protocol.ids import CountingIds
 from tests.recording.recorded import MemoryDisk, record, recording_of
 from tests.simulation.conversation import Conversation
@@ -230,3 +230,17 @@ def test_a_bug_in_the_thread_that_writes_is_told(tmp_path: Path, caplog: pytest.
     disk.close()
 
     assert caplog.text.count("recordings cannot be written") == 1
+
+
+def test_what_is_said_beside_the_conversation_is_not_in_its_sound() -> None:
+    disk = MemoryDisk()
+    recorder = SessionRecorder(disk, "sess_1", CountingIds(), 0)  # type: ignore[arg-type]
+    for response_id, out_of_band in (("resp_1", True), ("resp_2", False)):
+        recorder.saw(ResponseStarted(response_id, out_of_band), 0)
+    recorder.saw(OutputAudio("resp_1", "item_1", b"\x01\x00" * 2_400), 0)
+    recorder.saw(OutputAudio("resp_2", "item_2", b"\x02\x00" * 2_400), 0)
+    recorder.saw(PlayoutCut("item_2", 1_200), 1_200)
+    recorder.close(4_800)
+
+    agent = [disk.sound[at] for at in range(2, len(disk.sound), 4)]
+    assert agent == [2] * 1_200 + [0] * 3_600
