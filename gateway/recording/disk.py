@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
 import wave
@@ -36,7 +37,10 @@ class RecordingDisk:
     """A folder with two files a session: `<id>.jsonl` and `<id>.wav` (stereo, 24 kHz, PCM16)."""
 
     def __init__(self, folder: Path, queue_parts: int = QUEUE_PARTS) -> None:
-        """Make `folder`, readable by its owner only where it is new: recordings hold what was said. Raises OSError."""
+        """Make `folder` if it is new; only its owner may read it, and the files.
+
+        Raises OSError.
+        """
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder = folder
         self._queue: queue.SimpleQueue[tuple[str, str | bytes | None] | None] = queue.SimpleQueue()
@@ -95,14 +99,21 @@ class RecordingDisk:
             files.lines.flush()
 
     def _open(self, session_id: str) -> _Files:
+        path = self._folder / session_id
         stack = ExitStack()
         # "replace": a lone surrogate, which a client's JSON can smuggle in and UTF-8 can't hold, becomes "?".
         lines = stack.enter_context(
-            (self._folder / f"{session_id}.jsonl").open("w", encoding="utf-8", errors="replace")
+            open(path.with_suffix(".jsonl"), "w", encoding="utf-8", errors="replace", opener=_private)
         )
-        sound = stack.enter_context(wave.open(str(self._folder / f"{session_id}.wav"), "wb"))
+        sound_file = stack.enter_context(open(path.with_suffix(".wav"), "wb", opener=_private))
+        sound = stack.enter_context(wave.open(sound_file, "wb"))
         sound.setnchannels(CHANNELS)
         sound.setsampwidth(BYTES_PER_SAMPLE)
         sound.setframerate(SESSION_RATE_HZ)
         self._files[session_id] = files = _Files(lines, sound, stack)
         return files
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read."""
+    return os.open(path, flags, 0o600)

@@ -161,7 +161,8 @@ def test_the_disk_writes_both_files_of_a_session_and_closes_them(tmp_path: Path)
     assert read_recording(tmp_path / "recordings" / "sess_7.jsonl").steps[0].message == TextDelta("resp_1", "hello")
     with wave.open(str(tmp_path / "recordings" / "sess_7.wav")) as sound:
         assert (sound.getnchannels(), sound.getframerate(), sound.getnframes()) == (2, 24_000, 48_000)
-    assert (tmp_path / "recordings").stat().st_mode & 0o077 == 0
+    for path in (tmp_path / "recordings", *(tmp_path / "recordings").iterdir()):
+        assert path.stat().st_mode & 0o077 == 0, "others must not read what was said"
 
 
 def test_a_disk_that_fails_ends_all_recordings_and_is_told_once(
