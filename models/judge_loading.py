@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from models.engines.lexical_judge import LexicalJudge
+from models.engines.openai_endpoint import server_name
 from models.engines.probability_judge import ProbabilityJudge, embedded_judge
 from models.engines.proven_judge import Proof, ProvenJudge, Unfit
 from models.engines.token_scores import TokenScores
@@ -132,12 +133,13 @@ async def _load_on_endpoint(
         undo.push_async_callback(candidate.aclose)
     proofs = await asyncio.gather(*(candidate.attempt() for candidate in candidates))
     loaded: list[LoadedJudge] = []
+    server = server_name(endpoint.base_url)  # /health shows it to anybody, and a URL may hold a password
     for candidate, proof in zip(candidates, proofs, strict=True):
         if proof is Proof.UNFIT:
             await candidate.aclose()
             continue
         state = "" if proof is Proof.FIT else ", not reached yet"
-        loaded.append((candidate, EngineInfo(ROLE, f"{candidate.name} ({endpoint.model}{state})", endpoint.base_url)))
+        loaded.append((candidate, EngineInfo(ROLE, f"{candidate.name} ({endpoint.model}{state})", server)))
     return loaded
 
 

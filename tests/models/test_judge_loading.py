@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.settings import END_OF_TURN_JUDGES
+from models.engines.openai_endpoint import server_name
 from models.interfaces import EndOfTurnJudge, Engines, Utterance
 from models.judge_loading import JUDGES, chosen_judges
 from models.loading import load_engines
@@ -57,7 +58,15 @@ async def test_an_endpoint_that_shows_probabilities_gives_the_probability_judge(
         engines = await load(server.base_url, tmp_path, ("probability",))
         assert names(engines) == ["probability"]
         info = engines.infos[-1]
-        assert (info.role, info.name, info.source) == ("end_of_turn", "probability (m)", server.base_url)
+        assert (info.role, info.name, info.source) == ("end_of_turn", "probability (m)", server_name(server.base_url))
+        await engines.aclose()
+
+
+async def test_what_health_tells_of_an_endpoint_holds_no_password(tmp_path: Path) -> None:
+    async with chat_server(llama_cpp()) as server:
+        engines = await load(server.base_url.replace("://", "://me:secret@"), tmp_path, ("probability",))
+        assert names(engines) == ["probability"]
+        assert "secret" not in repr(engines.infos)
         await engines.aclose()
 
 
