@@ -8,7 +8,7 @@ from html import escape
 from clients.turnlab.endpointing import Row
 
 _WIDTH, _HEIGHT = 760, 460
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 30, 40, 60
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 90, 52, 60
 _COLOURS = {"semantic": "#0b6e4f", "silence": "#8a8a8a"}
 
 
