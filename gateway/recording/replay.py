@@ -63,15 +63,20 @@ class Replay:
 def replayed(recording: Recording, changes: Changes) -> Replay:
     """Run `recording` through the core with `changes` to its settings.
 
-    Without any it is fed exactly as it was, and if the core answers as it did, that is all. Otherwise engines are asked
+    Where those change nothing it is fed exactly as it was, and if the core answers as it did, that is all. Otherwise engines are asked
     anew and answer as `RecordedEngines` says.
     """
     before = Decisions()
     for step in recording.steps:
         before.add(_told(step), step.at)
-    if not changes and _answers_as_recorded(recording):
+    if _changes_nothing(recording, changes) and _answers_as_recorded(recording):
         return Replay(True, compared(before.all, before.all))
     return Replay(False, compared(before.all, _Rerun(recording, changes).decisions.all))
+
+
+def _changes_nothing(recording: Recording, changes: Changes) -> bool:
+    told = (step.message.settings for step in recording.steps if isinstance(step.message, SettingsChanged))
+    return all(changes.applied(settings) == settings for settings in (recording.settings, *told))
 
 
 def _told(step: Step) -> list[Output]:

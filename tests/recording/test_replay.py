@@ -48,6 +48,15 @@ def test_with_equal_settings_any_session_is_decided_bit_for_bit_as_then(
     assert replay.changed == 0
 
 
+def test_settings_that_are_set_to_what_they_were_change_no_bit(tmp_path: Path) -> None:
+    then = recorded(tmp_path, server_vad(), two_sentences, context_ms=3)  # a replay answers at once
+
+    replay = replayed(then, Changes({"silence_duration_ms": "500", "eagerness": "none"}))
+
+    assert replay.identical
+    assert replay.changed == 0
+
+
 def test_more_patience_makes_one_turn_of_two(tmp_path: Path) -> None:
     then = recorded(tmp_path, server_vad(), two_sentences, asr=["first part", "second part"])
 
