@@ -63,8 +63,8 @@ class Replay:
 def replayed(recording: Recording, changes: Changes) -> Replay:
     """Run `recording` through the core with `changes` to its settings.
 
-    Where those change nothing it is fed exactly as it was, and if the core answers as it did, that is all. Otherwise engines are asked
-    anew and answer as `RecordedEngines` says.
+    Where those change nothing it is fed exactly as it was, and if the core answers as it did, that is all. Otherwise
+    engines are asked anew and answer as `RecordedEngines` says.
     """
     before = Decisions()
     for step in recording.steps:
