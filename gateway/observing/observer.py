@@ -31,11 +31,14 @@ Count = Callable[[Kind, Mapping[str, Any]], None]
 class Machine(Protocol):
     """What can be seen of a turn-taking machine between two of its messages."""
 
-    agent: Agent
-
     @property
     def user(self) -> User:
         """What the user does."""
+        ...
+
+    @property
+    def agent(self) -> Agent:
+        """What the agent does."""
         ...
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import gateway.turns.machine
+import gateway.turns.agent_turn
 import gateway.turns.user_turn
 from gateway.turns.states import (
     AGENT_TRANSITIONS,
@@ -39,7 +39,7 @@ def test_every_transition_of_the_tables_is_walked_by_a_recorded_conversation(mon
         return next_agent(state, trigger)
 
     monkeypatch.setattr(gateway.turns.user_turn, "next_user", user)
-    monkeypatch.setattr(gateway.turns.machine, "next_agent", agent)
+    monkeypatch.setattr(gateway.turns.agent_turn, "next_agent", agent)
     for scenario in SCENARIOS.values():
         scenario()
     assert walked_by_user == set(USER_TRANSITIONS)
