@@ -14,10 +14,10 @@ from gateway.recording.recording import Step
 from gateway.recording.replay import Replay, replayed
 from gateway.turns.actions import Transcribe
 from gateway.turns.inputs import InputStalled, Transcript
-from gateway.turns.settings import Detection, TurnSettings
+from gateway.turns.settings import Detection, Eagerness, TurnSettings
 from protocol.audio_time import samples_from_ms as ms
 from tests.recording.recorded import record, recorded, recording_of
-from tests.simulation.conversation import Conversation, by_hand, server_vad
+from tests.simulation.conversation import Conversation, by_hand, semantic, server_vad
 from tests.turns.test_invariants import NO_CHECKS, STEPS, Chaos, perform
 
 
@@ -55,6 +55,17 @@ def test_settings_that_are_set_to_what_they_were_change_no_bit(tmp_path: Path) -
 
     assert replay.identical
     assert replay.changed == 0
+
+
+def test_settings_that_nobody_spoke_under_do_not_count(tmp_path: Path) -> None:
+    def act(conversation: Conversation) -> None:
+        conversation.configure(semantic(eagerness=Eagerness.HIGH))
+        two_sentences(conversation)
+
+    then = recorded(tmp_path, server_vad(), act, context_ms=3)
+
+    assert replayed(then, Changes({"eagerness": "high"})).identical
+    assert not replayed(then, Changes({"eagerness": "low"})).identical
 
 
 def test_more_patience_makes_one_turn_of_two(tmp_path: Path) -> None:
@@ -131,7 +142,7 @@ def test_an_empty_recording_has_no_decisions(tmp_path: Path) -> None:
     then = recorded(tmp_path, TurnSettings(), lambda conversation: None)
 
     assert replayed(then, Changes({})) == Replay(True, [])
-    assert replayed(then, Changes({"threshold": "0.9"})) == Replay(False, [])
+    assert replayed(then, Changes({"threshold": "0.9"})) == Replay(True, [])
 
 
 @pytest.mark.parametrize(
