@@ -151,6 +151,6 @@ async def test_a_reader_that_takes_nothing_is_left_behind_once_its_session_has_e
                 async with asyncio.timeout(5):
                     while not ended:  # noqa: ASYNC110 - the app has no event for it
                         await asyncio.sleep(0.01)
-    # uvicorn's own complaint, which the served gateway's log leaves out, as this one does where it was configured before.
+    # uvicorn complains, which the served gateway's log leaves out, and so does this one if it was configured before.
     errors = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [record.getMessage() for record in errors if serving._is_no_false_alarm(record)] == []
