@@ -64,7 +64,8 @@ def input_from_json(record: Mapping[str, Any]) -> Input:
     if kind is None:
         raise UnknownRecord(f"input {record.get('type')!r}")
     try:
-        return _adapter(kind).validate_python(_without_types(record))  # type: ignore[no-any-return]
+        message: Input = _adapter(kind).validate_python(_without_types(record))
+        return message
     except pydantic.ValidationError as error:
         raise UnknownRecord(f"input {kind.__name__}: {error.errors()[0]['loc']}") from error
 

@@ -96,7 +96,7 @@ async def post_json(client: Any, path: str, body: dict[str, Any], headers: dict[
     """Return the JSON that `client` is answered; raises the SDK's and JSON's errors. A stale connection is replaced."""
     try:
         return await client.post(path, body=body, options={"headers": headers}, cast_to=object)
-    except Exception as error:
+    except Exception as error:  # the SDK wraps the reset of a stale connection in several ways; all else goes on up
         if not is_stale_connection(error):
             raise
         return await client.post(path, body=body, options={"headers": headers}, cast_to=object)

@@ -63,7 +63,7 @@ class SmartTurnJudge:
             raise EngineError("eot_overloaded", "The end-of-turn judge is overloaded: too many sessions.") from error
         except WorkerClosedError as error:
             raise EngineError("eot_failed", "The end-of-turn judge is shut down.") from error
-        except Exception as error:
+        except Exception as error:  # onnxruntime raises classes of its own; whatever it is, the other judges decide
             raise EngineError("eot_failed", "The end-of-turn judge failed on this audio.") from error
 
     async def aclose(self) -> None:

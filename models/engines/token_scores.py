@@ -53,8 +53,8 @@ class TokenScores:
             async with asyncio.timeout(PROPERTIES_TIMEOUT_S):
                 properties = await self._client.get(f"{root}/props", options={"headers": self._headers}, cast_to=object)
             slots = int(properties["total_slots"])
-        except Exception:
-            return None  # whatever it says: it isn't llama.cpp, or doesn't show its slots
+        except Exception:  # whatever it says: it isn't llama.cpp, or doesn't show its slots
+            return None
         self._extra_body = {"cache_prompt": True, **({"id_slot": slots - 1} if slots > 1 else {})}
         return slots
 
@@ -74,7 +74,7 @@ class TokenScores:
         }
         try:
             answer = await post_json(self._client, "/completions", body, self._headers)
-        except Exception as error:
+        except Exception as error:  # the SDK's, JSON's and the network's: one sentence for the client
             raise as_engine_error(error, self.server) from error
         try:
             return read_candidates(answer)

@@ -94,7 +94,7 @@ class VerdictJudge:
             raise EngineError(
                 "eot_timeout", f"The language model server {self.server} took too long to judge."
             ) from error
-        except Exception as error:
+        except Exception as error:  # the SDK's, JSON's and the network's: one sentence for the client
             raise as_engine_error(error, self.server) from error
         return read_verdict(answer, self.server)
 

@@ -50,7 +50,7 @@ async def test_clips_follow_each_other_from_where_they_are_said_to_lie(tone: Cal
     first, second = tone(30), tone(50)  # no whole numbers of chunks
 
     def make(send: Callable[..., object]) -> Microphone:
-        microphone = Microphone(send, noise=0)  # type: ignore[arg-type]
+        microphone = Microphone(send, noise=0)
         said.extend([microphone.say(first), microphone.say(second)])
         return microphone
 

@@ -43,7 +43,7 @@ def test_the_bootstrap_draws_texts_and_not_their_copies() -> None:
 
 
 def _mean_of_first(cases: object) -> float:
-    return mean([case[0] for case in cases])  # type: ignore[attr-defined]
+    return mean([case[0] for case in cases])
 
 
 def test_the_bootstrap_is_the_same_each_time_and_knows_nothing_of_nothing() -> None:

@@ -23,11 +23,11 @@ LONG = [
 ]
 
 
-def samples_of(stimulus: Stimulus) -> np.ndarray:  # type: ignore[type-arg]
+def samples_of(stimulus: Stimulus) -> np.ndarray:
     return np.frombuffer(stimulus.pcm, "<i2") / 32_768
 
 
-def dbfs(samples: np.ndarray) -> float:  # type: ignore[type-arg]
+def dbfs(samples: np.ndarray) -> float:
     return float(10 * np.log10(np.mean(samples**2)))
 
 

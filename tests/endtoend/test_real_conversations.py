@@ -91,7 +91,7 @@ async def speak(
     for name in names:
         begin = len(talk.events)
         utterance = microphone.say(clip(name))
-        await talk.until(lambda utterance=utterance: talk.settled(microphone, utterance))  # type: ignore[misc]
+        await talk.until(lambda utterance=utterance: talk.settled(microphone, utterance))
         pairs.append((REFERENCES[name], talk.words(begin)))
         audio = [event for event in talk.events[begin:] if event["type"] == "response.output_audio.delta"]
         if audio:

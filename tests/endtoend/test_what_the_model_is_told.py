@@ -102,7 +102,7 @@ def words_said_by(text: str, samples: int, speech: OfflineSpeech) -> str:
     return text[:reached]
 
 
-def played_until(events: list, response_id: str, at_s: float) -> VirtualPlayer:  # type: ignore[type-arg]
+def played_until(events: list, response_id: str, at_s: float) -> VirtualPlayer:
     """Return a player at 1× that has played a response up to then."""
     player = VirtualPlayer()
     for event in events:

@@ -45,7 +45,7 @@ def test_engines_that_are_not_given_are_loaded_and_closed_at_the_end() -> None:
             closings.append("closed")
 
     async def load(_settings: Settings) -> Engines:
-        return replace(no_engines(), chat=Closable())  # type: ignore[arg-type]
+        return replace(no_engines(), chat=Closable())
 
     app = create_app(Settings(), load=load)
     with TestClient(app, base_url=BASE_URL) as client:
@@ -90,7 +90,7 @@ async def test_an_engine_that_does_not_close_holds_up_the_shutdown_only_briefly(
             await asyncio.Event().wait()
 
     monkeypatch.setattr("gateway.app.CLOSE_ENGINES_DEADLINE_S", 0.01)
-    app = create_app(Settings(), replace(no_engines(), asr=Stuck()))  # type: ignore[arg-type]
+    app = create_app(Settings(), replace(no_engines(), asr=Stuck()))
     async with app.router.lifespan_context(app):
         pass
     assert "too long to close" in caplog.text
@@ -99,7 +99,7 @@ async def test_an_engine_that_does_not_close_holds_up_the_shutdown_only_briefly(
 def test_a_server_without_denial_responses_still_refuses() -> None:
     app = create_app(Settings(api_key="k"), no_engines(), open_session=lambda request: ScriptedSession(request, 1))
 
-    async def without_extensions(scope, receive, send):  # type: ignore[no-untyped-def]
+    async def without_extensions(scope, receive, send):
         scope.pop("extensions", None)
         await app(scope, receive, send)
 

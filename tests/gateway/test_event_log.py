@@ -87,7 +87,7 @@ def test_audio_becomes_its_length() -> None:
         "pcm": {"samples": 240},
         "frames": [{"type": "SpeechFrame", "until": 768, "probability": 0.5, "level_dbfs": -30.0, "echo": 0.25}],
     }
-    assert redacted(OutputAudio("resp_1", "item_1", b"\0\0"))["pcm"] == {"samples": 1}  # type: ignore[index]
+    assert redacted(OutputAudio("resp_1", "item_1", b"\0\0"))["pcm"] == {"samples": 1}
 
 
 def test_ids_names_and_words_of_the_protocol_are_kept() -> None:

@@ -64,7 +64,7 @@ class Talk:
     """One session's meter, fed with turns; its socket takes audio at once."""
 
     def __init__(self, **arguments: object) -> None:
-        self.meter = Meter("sess_1", **arguments)  # type: ignore[arg-type]
+        self.meter = Meter("sess_1", **arguments)
         self.now = 0
         self.received = 0
         self.number = 0
@@ -78,7 +78,7 @@ class Talk:
 
     def saw(self, event: object, after: int = 0) -> None:
         self.now += after
-        self.meter.saw(event, self.now)  # type: ignore[arg-type]
+        self.meter.saw(event, self.now)
 
     @property
     def response_id(self) -> str:

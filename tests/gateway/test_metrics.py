@@ -75,7 +75,7 @@ def test_decisions_are_counted_by_their_verdict() -> None:
 def test_every_value_of_a_closed_set_is_there_from_the_start() -> None:
     found = counted()
     wanted = {("turn_stage_seconds_count", "stage"): Stage, ("pauses_total", "verdict"): PauseVerdict}
-    wanted |= {("speculations_total", "fate"): SpeculationFate, ("turn_seconds_count", "kind"): TurnKind}  # type: ignore[dict-item]
+    wanted |= {("speculations_total", "fate"): SpeculationFate, ("turn_seconds_count", "kind"): TurnKind}
     for (name, label), values in wanted.items():
         assert {dict(labels)[label] for metric, labels in found if metric == name} == {value.value for value in values}
     assert all(value == 0 for (name, _), value in found.items() if name.endswith("_total"))

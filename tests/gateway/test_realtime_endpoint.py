@@ -25,7 +25,7 @@ from tests.gateway.conftest import Serve
 
 async def event(client: ClientConnection) -> dict[str, Any]:
     async with asyncio.timeout(5):
-        return json.loads(await client.recv())  # type: ignore[no-any-return]
+        return json.loads(await client.recv())
 
 
 async def closed(client: ClientConnection) -> tuple[int | None, str | None]:
@@ -126,7 +126,7 @@ async def test_a_foreign_page_is_refused_and_a_loopback_page_is_not(serve: Serve
     async with serve() as gateway:
         status, error = await refusal(gateway.url(), origin="https://evil.example")
         assert (status, error["code"]) == (403, "origin_not_allowed")
-        async with connect(gateway.url(), origin="http://localhost:3000") as client:  # type: ignore[arg-type]
+        async with connect(gateway.url(), origin="http://localhost:3000") as client:
             await event(client)
 
 

@@ -230,7 +230,7 @@ async def told(agent: Sound, *after: object, at_ms: int = 0) -> float:
                 elif isinstance(event, str):
                     hearing.truncated(event, now)
                 else:
-                    hearing.saw(event, now)  # type: ignore[arg-type]
+                    hearing.saw(event, now)
         frames += (await hearing.hear(AppendAudio(sound[start : start + 960]), now)).frames
     return mean_share([frame for frame in frames if frame.until > samples_from_ms(at_ms + 3_000)])
 

@@ -261,7 +261,7 @@ async def test_a_large_frame_keeps_its_place_before_the_frames_after_it(time: Fe
         for frame in (append_frame(large), '{"type": "input_audio_buffer.commit"}', append_frame(quiet(20))):
             await running.session.receive_text(frame)
         assert [type(command) for command in backend.commands[1:]] == [AppendAudio, CommitInput, AppendAudio]
-        assert backend.commands[1].pcm == large  # type: ignore[union-attr]
+        assert backend.commands[1].pcm == large
 
 
 @pytest.mark.parametrize(("length", "off_loop"), [(20_000, False), (300_000, True)])

@@ -336,7 +336,7 @@ class Witnessed:
 async def check(data: bytes, seen: Counter[str]) -> None:
     choices = Choices(data)
     time = FedTime()
-    asyncio.get_running_loop().call_later = time.call_later  # type: ignore[method-assign, assignment]
+    asyncio.get_running_loop().call_later = time.call_later
     witnessed = Witnessed(time)
     nowhere = AllowedHosts(bound=("0.0.0.0",))  # no MCP server may be reached: the test leaves no machine
     async with open_session(time, engines_of(time, witnessed.chat), mcp_hosts=nowhere) as running:

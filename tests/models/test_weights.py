@@ -153,7 +153,7 @@ def test_the_console_gets_one_line_a_part_when_it_is_no_terminal() -> None:
 
 def test_a_terminal_counts_on_one_line() -> None:
     stream = io.StringIO()
-    stream.isatty = lambda: True  # type: ignore[method-assign]
+    stream.isatty = lambda: True
     show = ConsoleProgress(stream)
     for done in (0, 12_000_000):
         show(FetchProgress(1, 4, "silero", done, 12_000_000))

@@ -44,7 +44,7 @@ def record(conversation: Conversation, disk: MemoryDisk | None = None) -> Memory
     """Have `conversation`, which has not begun, recorded from now on."""
     disk = disk or MemoryDisk()
     settings = conversation.machine.settings
-    recorder = SessionRecorder(disk, "sess_1", CountingIds(), settings.playout_delay)  # type: ignore[arg-type]
+    recorder = SessionRecorder(disk, "sess_1", CountingIds(), settings.playout_delay)
     disk.recorder = recorder
     recorder.begin(settings)
     machine = conversation.machine = TurnMachine(settings, recorder.new_id)
@@ -55,7 +55,7 @@ def record(conversation: Conversation, disk: MemoryDisk | None = None) -> Memory
         recorder.tap(message, now, outputs)
         return outputs
 
-    machine.receive = receive_and_record  # type: ignore[method-assign]
+    machine.receive = receive_and_record
     return disk
 
 

@@ -38,7 +38,7 @@ def example(kind: type) -> Any:
     return kind(
         **{
             field.name: EXAMPLES[str(field.type).split(" | ")[0]]
-            for field in fields(kind)  # type: ignore[arg-type]
+            for field in fields(kind)
             if str(field.default).startswith("<dataclasses._MISSING")
         }
     )
@@ -226,7 +226,7 @@ def test_sound_beyond_what_a_wav_file_can_hold_is_left_out(tmp_path: Path, monke
 def test_a_bug_in_the_thread_that_writes_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     disk = RecordingDisk(tmp_path)
     disk.start()
-    disk.put("sess_1", 3)  # type: ignore[arg-type]  # a bug of ours
+    disk.put("sess_1", 3)  # a bug of ours
     disk.put("sess_2", "line")
     disk.close()
 
@@ -235,7 +235,7 @@ def test_a_bug_in_the_thread_that_writes_is_told(tmp_path: Path, caplog: pytest.
 
 def test_what_is_said_beside_the_conversation_is_not_in_its_sound() -> None:
     disk = MemoryDisk()
-    recorder = SessionRecorder(disk, "sess_1", CountingIds(), 0)  # type: ignore[arg-type]
+    recorder = SessionRecorder(disk, "sess_1", CountingIds(), 0)
     for response_id, out_of_band in (("resp_1", True), ("resp_2", False)):
         recorder.saw(ResponseStarted(response_id, out_of_band), 0)
     recorder.saw(OutputAudio("resp_1", "item_1", b"\x01\x00" * 2_400), 0)

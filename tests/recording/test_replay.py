@@ -181,8 +181,8 @@ def test_every_setting_of_detection_can_be_changed() -> None:
 
     after = changes.applied(TurnSettings())
 
-    assert after.detection == Detection(0.7, 2_400, 4_800, False, False, 144_000, after.detection.semantic, "off")  # type: ignore[arg-type, union-attr]
-    assert after.detection.semantic == "low"  # type: ignore[union-attr]
+    assert after.detection == Detection(0.7, 2_400, 4_800, False, False, 144_000, after.detection.semantic, "off")
+    assert after.detection.semantic == "low"
     assert (after.playout_delay, after.speculation, after.judges) == (1_200, False, {"audio", "lexical"})
 
 

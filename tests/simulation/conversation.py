@@ -590,7 +590,7 @@ class Conversation:
 
 def server_vad(**changes: object) -> TurnSettings:
     """Return the default settings with changes to turn detection; times in samples."""
-    return TurnSettings(detection=replace(Detection(), **changes))  # type: ignore[arg-type]  # by field name
+    return TurnSettings(detection=replace(Detection(), **changes))  # by field name
 
 
 def semantic(
@@ -598,9 +598,9 @@ def semantic(
 ) -> TurnSettings:
     """Return settings in which `judges` have a say in when turns end."""
     detection = Detection(semantic=eagerness, silence_duration=samples_from_ms(silence_ms))
-    return TurnSettings(replace(detection, **changes), judges=frozenset(judges))  # type: ignore[arg-type]  # by name
+    return TurnSettings(replace(detection, **changes), judges=frozenset(judges))  # by name
 
 
 def by_hand(**changes: object) -> TurnSettings:
     """Return settings without turn detection."""
-    return replace(TurnSettings(detection=None), **changes)  # type: ignore[arg-type]  # by field name
+    return replace(TurnSettings(detection=None), **changes)  # by field name

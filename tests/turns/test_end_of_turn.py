@@ -34,7 +34,7 @@ SILENCES = st.integers(0, samples_from_s(9))
 def needed(complete: float, eagerness: Eagerness, **evidence: float) -> int:
     """The silence that one judge's probability needs; PRIOR is taken out so that the fused one is the same."""
     detection = Detection(semantic=eagerness)
-    return silence_needed(Evidence({"audio": complete}, **evidence), detection)  # type: ignore[arg-type]  # pace only
+    return silence_needed(Evidence({"audio": complete}, **evidence), detection)  # pace only
 
 
 @pytest.mark.parametrize(("eagerness", "seconds"), [("low", 8), ("medium", 4), ("high", 2)])

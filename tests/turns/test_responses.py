@@ -55,7 +55,7 @@ def one_turn(conversation: Conversation) -> Conversation:
 
 def asked(**script: object) -> Conversation:
     """A conversation in which the client has just asked for a response."""
-    conversation = Conversation(by_hand(), **script)  # type: ignore[arg-type]  # by name
+    conversation = Conversation(by_hand(), **script)  # by name
     conversation.create()
     return conversation
 

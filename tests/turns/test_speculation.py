@@ -65,7 +65,7 @@ def answered(conversation: Conversation) -> Conversation:
 
 def patient(**arguments: object) -> Conversation:
     """Return a conversation in which 3 s of silence end a turn."""
-    return Conversation(TurnSettings(PATIENT), **arguments)  # type: ignore[arg-type]  # by name
+    return Conversation(TurnSettings(PATIENT), **arguments)  # by name
 
 
 # --- adoption -------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_a_context_that_is_withheld_ends_it_without_a_word() -> None:
 @pytest.mark.parametrize(("pieces", "patience_ms"), [([HANG], 400), (["Well", HANG], 250)])
 def test_a_silent_language_model_is_given_up_ahead_of_the_turn_as_in_it(pieces: list[object], patience_ms: int) -> None:
     deadlines = Deadlines(first_token=samples_from_ms(400), next_token=samples_from_ms(250))
-    conversation = Conversation(TurnSettings(PATIENT, deadlines=deadlines), llm=[pieces], first_token_ms=100)  # type: ignore[list-item]
+    conversation = Conversation(TurnSettings(PATIENT, deadlines=deadlines), llm=[pieces], first_token_ms=100)
     paused(conversation, silence_ms=2_000)
     started, dropped = conversation.all(Speculated)
     assert dropped.reason == "failed"
