@@ -4,86 +4,39 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from gateway.turns.actions import TranscribePartial
-from gateway.turns.observations import OverlapJudged, OverlapVerdict
-from gateway.turns.overlap_policy import ECHO_TAIL, HOLD, KEPT
-from gateway.turns.settings import VAD_FRAME, BargeIn, TurnSettings
+from gateway.turns.observations import OverlapJudged
+from gateway.turns.overlap_policy import HOLD, KEPT
+from gateway.turns.settings import VAD_FRAME, BargeIn
 from gateway.turns.states import Agent, User
-from protocol.audio_time import Samples, samples_from_ms
+from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
     InputCommitted,
     InputTranscriptDelta,
     OutputAudio,
     PlayoutCut,
-    ResponseEnded,
     SpeechStarted,
 )
 from tests.simulation.conversation import HANG, Conversation, by_hand, server_vad
-
-STORY = "This is a long story about tea. It begins in the mountains. It ends in a cup. Nobody knows why it does so."
-INTERRUPTION, BACKCHANNEL, NOISE = OverlapVerdict.INTERRUPTION, OverlapVerdict.BACKCHANNEL, OverlapVerdict.NOISE
-ECHO, TOO_EARLY, ANSWER = OverlapVerdict.ECHO, OverlapVerdict.TOO_EARLY, OverlapVerdict.ANSWER
-PLAYOUT_DELAY = samples_from_ms(150)
-
-
-def judged(**changes: object) -> TurnSettings:
-    return server_vad(barge_in=BargeIn.JUDGED, **changes)
-
-
-def talking(
-    settings: TurnSettings | None = None, *, for_ms: int = 2_000, level_dbfs: float = -100.0, **engines: Any
-) -> Conversation:
-    """The user has asked something, and the user has heard the agent's reply for `for_ms`."""
-    engines = {"llm": [STORY, "All right."], "look_ms": 60, "asr": ["Tell me a story.", "Stop."], **engines}
-    looks = engines.pop("looks", ())
-    conversation = Conversation(settings or judged(), **engines)
-    conversation.level_dbfs = level_dbfs
-    conversation.speak(800)
-    conversation.silence(500)
-    while conversation.agent is not Agent.SPEAKING:
-        conversation.silence(20)
-    conversation.silence(150 + for_ms)
-    conversation.looks.extend(looks)
-    return conversation
-
-
-def aligned(conversation: Conversation) -> Samples:
-    """Let what comes now begin with a VAD frame; return its input position."""
-    left = -conversation.machine.received % VAD_FRAME
-    conversation.capture(left, speech=False)
-    conversation.run_until(conversation.now + left)
-    conversation.append()
-    return conversation.machine.received
-
-
-def verdicts(conversation: Conversation) -> list[OverlapVerdict]:
-    return [judgement.verdict for judgement in conversation.all(OverlapJudged)]
-
-
-def reasons(conversation: Conversation) -> list[str]:
-    return [judgement.reason for judgement in conversation.all(OverlapJudged)]
-
-
-def turns(conversation: Conversation) -> int:
-    return len(conversation.all(SpeechStarted))
-
-
-def untouched(conversation: Conversation) -> bool:
-    """Whether the reply is heard to its end and there is no item and no event of a second turn."""
-    conversation.silence(1_500)
-    conversation.run_dry()
-    ended = [end.status.value for end in conversation.all(ResponseEnded)]
-    return (
-        turns(conversation) == len(conversation.all(InputCommitted)) == 1
-        and not conversation.all(PlayoutCut)
-        and ended == ["completed"]
-        and conversation.user is User.SILENT
-    )
-
+from tests.turns.voice_over_agent import (
+    ANSWER,
+    BACKCHANNEL,
+    INTERRUPTION,
+    NOISE,
+    PLAYOUT_DELAY,
+    STORY,
+    aligned,
+    judged,
+    near_the_end,
+    reasons,
+    talking,
+    turns,
+    untouched,
+    verdicts,
+)
 
 # --- what interrupts ------------------------------------------------------------------------------------------------
 
@@ -316,225 +269,6 @@ def test_a_speaker_whose_level_is_not_known_yet_is_not_measured_by_it() -> None:
     assert verdicts(conversation) == [INTERRUPTION]
 
 
-# --- the agent's own voice ------------------------------------------------------------------------------------------
-
-
-def test_sound_that_the_agents_audio_explains_is_no_speech_and_is_told_of_once_to_who_watches() -> None:
-    conversation = talking(looks=["Tea in the mountains of"] * 40)
-    conversation.echo = 0.8
-    conversation.speak(1_500)
-    conversation.echo = 0.0
-    assert conversation.user is User.SILENT
-    assert (verdicts(conversation), conversation.all(TranscribePartial)) == ([ECHO], [])
-    assert untouched(conversation)
-
-
-def test_two_stretches_of_echo_are_told_of_twice() -> None:
-    conversation = talking()
-    for _ in range(2):
-        conversation.echo = 0.8
-        conversation.speak(300)
-        conversation.echo = 0.0
-        conversation.silence(400)
-    assert verdicts(conversation) == [ECHO, ECHO]
-
-
-def test_an_estimate_that_flickers_is_judged_by_its_mean() -> None:
-    conversation = talking(looks=["in a land of", "in a land of", "in a land of"])
-    aligned(conversation)
-    for echo in (0.4, 0.4, 0.9, 0.9, 0.9, 0.4, 0.9, 0.9, 0.9, 0.4, 0.4, 0.9, 0.9, 0.9):
-        conversation.echo = echo
-        conversation.frames(0.9)
-    conversation.echo = 0.0
-    conversation.silence(500)
-    assert verdicts(conversation) == [ECHO]
-    assert untouched(conversation)
-
-
-def test_a_user_who_speaks_through_the_echo_interrupts() -> None:
-    conversation = talking(looks=["Wait."])
-    conversation.echo = 0.8
-    conversation.speak(1_000)
-    conversation.echo = 0.1
-    onset = aligned(conversation)
-    conversation.speak(400)
-    assert verdicts(conversation) == [ECHO, INTERRUPTION]
-    assert conversation.all(SpeechStarted)[1].start == onset - samples_from_ms(300)
-
-
-def test_echo_estimates_during_a_turn_that_was_told_change_nothing() -> None:
-    conversation = talking(looks=["Wait."], llm=[[STORY, HANG], "All right."])
-    conversation.speak(400)
-    assert turns(conversation) == 2
-    conversation.echo = 0.9
-    conversation.speak(1_000)
-    conversation.silence(900)
-    start, end = conversation.speech_times()[1]
-    assert end - start > samples_from_ms(1_400)
-
-
-@pytest.mark.parametrize(("after_ms", "turn"), [(20, False), (440, False), (700, True)])
-def test_the_late_tail_of_the_echo_is_no_turn(after_ms: int, turn: bool) -> None:
-    conversation = talking(asr=["Tell me a story.", "and so on"])
-    while conversation.agent is not Agent.IDLE:
-        conversation.silence(20)
-    conversation.silence(after_ms)
-    aligned(conversation)
-    conversation.echo = 0.8
-    conversation.frames(0.9, 0.9)
-    assert (turns(conversation) == 2) is turn
-    assert ECHO_TAIL == samples_from_ms(500)
-
-
-@pytest.mark.parametrize(("drop_db", "echo", "verdict"), [(10, 0.0, ECHO), (0, 0.3, ECHO), (0, 0.0, INTERRUPTION)])
-def test_the_agents_own_words_are_its_echo_unless_the_speaker_says_them(
-    drop_db: int, echo: float, verdict: OverlapVerdict
-) -> None:
-    conversation = talking(looks=["story about tea"] * 5, level_dbfs=-25.0, for_ms=1_300)
-    conversation.level_dbfs, conversation.echo = -25.0 - drop_db, echo
-    conversation.speak(450)
-    conversation.silence(100)
-    assert verdicts(conversation) == [verdict]
-
-
-def test_words_that_the_agent_will_say_much_later_are_not_its_echo() -> None:
-    conversation = talking(looks=["Nobody knows why"] * 5, for_ms=500)
-    conversation.speak(450)
-    assert verdicts(conversation) == [INTERRUPTION]
-
-
-# --- the reply's beginning and end ----------------------------------------------------------------------------------
-
-
-def test_voice_at_the_very_beginning_of_a_reply_needs_words() -> None:
-    conversation = talking(for_ms=100)
-    conversation.speak(600)
-    assert verdicts(conversation) == [TOO_EARLY]
-    assert turns(conversation) == 1
-
-
-def test_with_words_the_beginning_of_a_reply_is_as_good_as_any() -> None:
-    conversation = talking(for_ms=100, looks=["And also milk"])
-    conversation.speak(600)
-    assert verdicts(conversation) == [INTERRUPTION]
-
-
-def test_voice_that_outlasts_the_grace_interrupts_without_words() -> None:
-    conversation = talking(for_ms=100)
-    conversation.speak(1_400)
-    assert verdicts(conversation) == [TOO_EARLY, INTERRUPTION]
-
-
-def test_speech_before_the_first_sound_is_heard_interrupts_at_its_onset() -> None:
-    conversation = talking(for_ms=-150)
-    aligned(conversation)
-    conversation.speak(70)
-    assert (turns(conversation), conversation.all(OverlapJudged)) == (2, [])
-    assert conversation.only(PlayoutCut).heard == 0
-
-
-def test_speech_while_the_agent_thinks_interrupts_at_its_onset() -> None:
-    conversation = Conversation(judged(), llm=[[HANG], "Yes?"])
-    conversation.speak(800)
-    conversation.silence(1_000)
-    assert conversation.agent is Agent.THINKING
-    conversation.speak(70)
-    assert (turns(conversation), conversation.all(OverlapJudged)) == (2, [])
-    assert conversation.ends() == [("resp_1", "cancelled", "turn_detected")]
-
-
-def test_a_synthesiser_that_runs_dry_for_a_moment_has_not_ended_the_agents_speech() -> None:
-    conversation = talking(looks=["Mm-hm."] * 9, llm=[[STORY, HANG]], piece_every_ms=220, for_ms=1_200)
-    conversation.speak(400)
-    conversation.silence(300)
-    assert verdicts(conversation) == [BACKCHANNEL]
-    assert turns(conversation) == 1
-
-
-def near_the_end(conversation: Conversation, left_ms: int) -> Samples:
-    """Let the reply play until `left_ms` are left; return when it will be over."""
-    ends_at = conversation.machine._player.ends_at
-    assert ends_at is not None
-    conversation.silence((ends_at - conversation.now) // 24 - left_ms)
-    return ends_at
-
-
-@pytest.mark.parametrize("words", ["Yes.", "Tomorrow.", "Two of them"])
-def test_an_answer_over_the_agents_last_words_is_a_turn_once_they_are_heard(words: str) -> None:
-    conversation = talking(looks=[words] * 9, asr=["Ask me.", words])
-    ends_at = near_the_end(conversation, 450)
-    conversation.speak(300)
-    conversation.silence(400)
-    assert verdicts(conversation) == [ANSWER]
-    assert conversation.at(conversation.all(SpeechStarted)[1]) == ends_at
-    assert conversation.all(PlayoutCut) == []
-    conversation.silence(600)
-    conversation.run_dry()
-    assert conversation.text("resp_2") == "All right."
-
-
-def test_a_nod_early_enough_over_the_last_words_waits_for_the_playouts_end_as_an_answer() -> None:
-    conversation = talking(looks=["Yes."] * 9, asr=["Ask me.", "Yes."])
-    ends_at = near_the_end(conversation, 680)
-    conversation.speak(260)
-    conversation.silence(600)
-    assert verdicts(conversation) == [BACKCHANNEL, ANSWER]
-    assert conversation.at(conversation.all(SpeechStarted)[1]) == ends_at
-
-
-def test_a_nod_before_the_last_words_is_none() -> None:
-    conversation = talking(looks=["Yes."] * 9)
-    near_the_end(conversation, 900)
-    conversation.speak(300)
-    conversation.silence(1_200)
-    assert verdicts(conversation) == [BACKCHANNEL]
-    assert untouched(conversation)
-
-
-def test_a_user_who_still_speaks_when_the_agent_falls_silent_has_the_turn_at_once() -> None:
-    conversation = talking(look_ms=5_000)
-    ends_at = near_the_end(conversation, 200)
-    onset = aligned(conversation)
-    conversation.speak(600)
-    assert conversation.at(conversation.all(SpeechStarted)[1]) == ends_at
-    assert conversation.all(SpeechStarted)[1].start == onset - samples_from_ms(300)
-    assert verdicts(conversation) == [ANSWER]
-
-
-def test_a_nod_that_goes_on_beyond_the_agents_last_words_is_a_turn() -> None:
-    conversation = talking(looks=["Yeah."] * 9)
-    near_the_end(conversation, 1_000)
-    conversation.speak(1_300)
-    assert verdicts(conversation) == [BACKCHANNEL, ANSWER]
-
-
-def test_an_answer_that_no_recogniser_confirms_is_not_lost() -> None:
-    conversation = talking()
-    near_the_end(conversation, 300)
-    conversation.speak(250)
-    conversation.silence(400)
-    assert verdicts(conversation) == [ANSWER]
-
-
-def test_a_cough_over_the_last_words_is_no_answer() -> None:
-    conversation = talking(looks=["", ""])
-    near_the_end(conversation, 300)
-    aligned(conversation)
-    conversation.speak(160)
-    conversation.silence(600)
-    assert verdicts(conversation) == [NOISE]
-    assert untouched(conversation)
-
-
-def test_a_cough_that_sounds_like_a_word_is_no_answer_either() -> None:
-    conversation = talking(looks=["You know?", ""])
-    near_the_end(conversation, 300)
-    aligned(conversation)
-    conversation.speak(160)
-    conversation.silence(600)
-    assert verdicts(conversation) == [NOISE]
-
-
 # --- after a refusal ------------------------------------------------------------------------------------------------
 
 
@@ -761,67 +495,3 @@ def test_the_idle_timeout_runs_from_the_end_of_the_playout_whatever_was_refused(
     commits = conversation.all(InputCommitted)
     assert len(commits) == 2
     assert conversation.at(commits[1]) - ends_at <= timeout + samples_from_ms(20)
-
-
-# --- barge-in off -----------------------------------------------------------------------------------------------------
-
-
-def off(**engines: Any) -> Conversation:
-    return talking(server_vad(barge_in=BargeIn.OFF), **engines)
-
-
-def test_with_barge_in_off_nothing_said_over_the_agent_counts() -> None:
-    conversation = off(looks=["Stop."])
-    conversation.speak(1_200)
-    assert (verdicts(conversation), conversation.all(TranscribePartial)) == ([OverlapVerdict.NOT_ALLOWED], [])
-    assert untouched(conversation)
-
-
-def test_who_began_shortly_before_the_end_and_speaks_on_has_the_turn_from_their_onset() -> None:
-    conversation = off()
-    ends_at = near_the_end(conversation, 700)
-    onset = aligned(conversation)
-    conversation.speak(1_300)
-    started = conversation.all(SpeechStarted)[1]
-    assert started.start == onset - samples_from_ms(300)
-    assert samples_from_ms(400) <= conversation.at(started) - ends_at <= samples_from_ms(400) + 2 * VAD_FRAME
-    assert verdicts(conversation) == [OverlapVerdict.NOT_ALLOWED, ANSWER]
-    assert conversation.all(PlayoutCut) == []
-
-
-def test_who_talked_over_the_agent_for_long_has_the_turn_from_its_end_on() -> None:
-    conversation = off()
-    ends_at = near_the_end(conversation, 2_500)
-    conversation.speak(3_200)
-    position = ends_at - (conversation.now - conversation.machine.received)
-    assert conversation.all(SpeechStarted)[1].start == position
-
-
-def test_the_tail_of_a_loudspeaker_is_no_turn() -> None:
-    conversation = off()
-    near_the_end(conversation, 1_500)
-    conversation.speak(1_800)
-    conversation.silence(50)
-    assert turns(conversation) == 1
-    conversation.silence(250)
-    conversation.silence(1_000)
-    assert untouched(conversation)
-
-
-def test_a_sound_just_behind_the_agents_last_word_waits_for_the_loudspeaker_too() -> None:
-    conversation = off()
-    near_the_end(conversation, -100)
-    conversation.speak(250)
-    conversation.silence(600)
-    assert turns(conversation) == 1
-    aligned(conversation)
-    conversation.speak(70)
-    assert turns(conversation) == 2
-
-
-def test_with_barge_in_off_speech_to_an_agent_that_thinks_or_is_silent_is_a_turn_at_once() -> None:
-    conversation = Conversation(server_vad(barge_in=BargeIn.OFF), llm=[[HANG], "Yes?"])
-    conversation.speak(800)
-    conversation.silence(1_000)
-    conversation.speak(70)
-    assert turns(conversation) == 2
