@@ -24,7 +24,7 @@ DOTENV_NAME = ".env"
 _ENV_PREFIX = "DUPLEX_GATEWAY_"
 _WILDCARDS = frozenset({"0.0.0.0", "::"})
 _MASK = "***"
-_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+YES_AND_NO = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 """Yes and no as the environment writes them."""
 
 Profile = Literal["embedded", "scripted"]
@@ -258,7 +258,7 @@ def _parse(entry: Entry, raw: object, source: str) -> Any:
             raise wrong("one of " + ", ".join(entry.choices))
         return raw
     if entry.type is bool:
-        word = raw if isinstance(raw, bool) else _WORDS.get(raw.lower()) if isinstance(raw, str) else None
+        word = raw if isinstance(raw, bool) else YES_AND_NO.get(raw.lower()) if isinstance(raw, str) else None
         if word is None:
             raise wrong("true or false")
         return word

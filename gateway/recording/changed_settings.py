@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gateway.settings import YES_AND_NO
 from gateway.turns.settings import BargeIn, Detection, Eagerness, TurnSettings
 from protocol.audio_time import samples_from_ms
-
-_YES_AND_NO = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
 
 
 class WrongChange(Exception):
@@ -17,7 +16,14 @@ class WrongChange(Exception):
 
 
 def _yes_or_no(word: str) -> bool:
-    return _YES_AND_NO[word.lower()]
+    return YES_AND_NO[word.lower()]
+
+
+def _probability(word: str) -> float:
+    probability = float(word)
+    if not 0 <= probability <= 1:  # nan is neither
+        raise ValueError(word)
+    return probability
 
 
 def _ms(word: str) -> int:
@@ -40,7 +46,7 @@ def _names(word: str) -> frozenset[str]:
 
 
 _OF_DETECTION: Mapping[str, tuple[str, Callable[[str], Any], str]] = {
-    "threshold": ("threshold", float, "a number from 0 to 1"),
+    "threshold": ("threshold", _probability, "a number from 0 to 1"),
     "prefix_padding_ms": ("prefix_padding", _ms, "milliseconds"),
     "silence_duration_ms": ("silence_duration", _ms, "milliseconds"),
     "create_response": ("create_response", _yes_or_no, "true or false"),

@@ -151,6 +151,8 @@ def test_an_empty_recording_has_no_decisions(tmp_path: Path) -> None:
         ({"patience": "1"}, "--set patience: not a setting of turn-taking"),
         ({"silence_duration_ms": "soon"}, "--set silence_duration_ms=soon: give milliseconds."),
         ({"silence_duration_ms": "-5"}, "--set silence_duration_ms=-5: give milliseconds."),
+        ({"threshold": "nan"}, "--set threshold=nan: give a number from 0 to 1."),
+        ({"threshold": "-1"}, "--set threshold=-1: give a number from 0 to 1."),
         ({"barge_in": "loud"}, "--set barge_in=loud: give judged, immediate or off."),
         ({"speculation": "perhaps"}, "--set speculation=perhaps: give true or false."),
     ],
