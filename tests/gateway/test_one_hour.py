@@ -7,6 +7,7 @@ import asyncio
 import base64
 import gc
 import json
+import logging
 import tracemalloc
 from collections import deque
 from typing import Any
@@ -73,7 +74,10 @@ def turn(number: int) -> bytes:
     return voice(2_000) + quiet(6_000)
 
 
-async def test_its_ids_are_unique_its_memory_flat_and_its_end_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_its_ids_are_unique_its_memory_flat_and_its_end_exact(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "gateway")  # pytest keeps every line that is logged
     time = FedTime()
     monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
     engines = scripted_engines(time, texts=("What a long conversation this is.",))
