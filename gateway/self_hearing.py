@@ -11,7 +11,7 @@ frequency between short-time spectra (a convolutive transfer function), is fitte
 it can't explain weigh little, so that a user who speaks over the agent does not spoil it.
 
 Figures were measured 2026-11-29 on one synthetic voice, recordings of several readers and made-up rooms; the constants
-were tuned on the same. `tests/gateway/test_self_hearing_voices.py` prints what comes of it, not each figure here.
+were tuned on the same. `tests/models/test_self_hearing_voices.py` prints what comes of it, not each figure here.
 """
 
 from __future__ import annotations
