@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 AUDIO_RATE_HZ = 24_000
 """Rate of all audio at this border (the Realtime API's PCM rate)."""
@@ -215,6 +215,15 @@ class EndOfTurnJudge(Protocol):
 
     async def judge(self, utterance: Utterance) -> Judgement:
         """Return the judgement. Cancelling the call stops the work soon. Raises EngineError."""
+        ...
+
+
+@runtime_checkable
+class PreparedJudge(EndOfTurnJudge, Protocol):
+    """A judge that answers sooner if it knows ahead what the agent said last."""
+
+    async def prepare(self, agent_text: str) -> None:
+        """Get ready to judge what follows `agent_text`. Raises EngineError, which loses nothing."""
         ...
 
 

@@ -115,6 +115,21 @@ def pcm24k_from_float(audio: NDArray[np.floating[Any]], rate_hz: int) -> bytes:
     return pcm_from_float(samples)
 
 
+class PcmResampler:
+    """One stream of float audio (mono, −1…1, at `rate_hz`) to PCM16 at 24 kHz, the same however it is cut."""
+
+    def __init__(self, rate_hz: int) -> None:
+        import soxr
+
+        self._stream = None
+        if rate_hz != BORDER_RATE_HZ:
+            self._stream = soxr.ResampleStream(rate_hz, BORDER_RATE_HZ, 1, dtype="float32")
+
+    def feed(self, audio: NDArray[np.float32], *, last: bool = False) -> bytes:
+        """Return the PCM that `audio` completes; with `last` all that is left, after which no more can come."""
+        return pcm_from_float(audio if self._stream is None else self._stream.resample_chunk(audio, last=last))
+
+
 def pcm_from_float(audio: NDArray[np.floating[Any]]) -> bytes:
     """Return float audio (−1…1) as PCM16; louder samples saturate instead of wrapping."""
     samples: NDArray[np.int16] = np.clip(np.rint(audio * _PCM_SCALE), -32_768, 32_767).astype("<i2")

@@ -22,6 +22,7 @@ from gateway.turns.actions import (
     Generate,
     JudgeSound,
     JudgeWords,
+    PrepareJudges,
     StopGenerating,
     StopResponse,
     StopTranscribing,
@@ -81,6 +82,7 @@ from models.interfaces import (
     EngineError,
     Engines,
     Judgement,
+    PreparedJudge,
     SpeechPiece,
     Transcription,
     Utterance,
@@ -315,6 +317,10 @@ class CascadeBackend:
                 self._work.start(_pause_of(item_id, pause), work)
             case StopTranscribing(item_id=item_id, pause=pause):
                 self._work.cancel(_pause_of(item_id, pause))
+            case PrepareJudges(item_id=item_id, agent_text=agent_text):
+                for judge in self._engines.judges:
+                    if isinstance(judge, PreparedJudge):
+                        self._work.start(_pause_of(item_id, 0, judge.name), self._prepare(judge, agent_text))
             case JudgeSound(item_id=item_id, pause=pause, start=start, end=end):
                 sound = Utterance(pcm=self._audio.between(start, end), language=self._language)
                 self._ask_judges(item_id, pause, sound, listens=True)
@@ -396,6 +402,12 @@ class CascadeBackend:
         except EngineError:
             heard = None  # the final transcript will tell what is wrong
         self._tell(PartialTranscript(item_id, None if heard is None else heard.text))
+
+    async def _prepare(self, judge: PreparedJudge, agent_text: str) -> None:
+        try:
+            await answer_of(judge.prepare(agent_text))
+        except EngineError as error:  # its next judgement will tell, too
+            logger.debug("judge %s could not get ready: %s", judge.name, error.code)
 
     async def _judge(self, judge: EndOfTurnJudge, item_id: str, pause: int, utterance: Utterance) -> None:
         asked = self._now()

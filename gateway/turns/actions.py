@@ -51,6 +51,14 @@ class StopTranscribing:
 
 
 @dataclass(frozen=True, slots=True)
+class PrepareJudges:
+    """The user has begun to speak, to an agent that said `agent_text` last: let the judges that read get ready."""
+
+    item_id: str
+    agent_text: str
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeSound:
     """Ask the judges that listen whether the utterance [start, end) is over; each answers with Judged."""
 
@@ -110,6 +118,7 @@ Action = (
     | TranscribePartial
     | TranscribePause
     | StopTranscribing
+    | PrepareJudges
     | JudgeSound
     | JudgeWords
     | Generate

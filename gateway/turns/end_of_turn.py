@@ -17,9 +17,9 @@ from protocol.audio_time import Samples, samples_from_ms, samples_from_s
 # --- when a pause is asked about -----------------------------------------------------------------------------------
 
 ASK_AFTER: Samples = ASR_TAIL
-"""Silence after which a pause is asked about, 192 ms. The recogniser's tail is complete then, so that the words of the
-pause are the very words of a commit that follows; hardly a stop closure within a word lasts that long; and pauses are
-counted from 200 ms on by those who measure them (eot-bench)."""
+"""Silence after which a pause is asked about, 128 ms. The recogniser's tail is complete then, so that the words of the
+pause are the very words of a commit that follows; hardly a stop closure within a word lasts that long (60…100 ms in
+phonetics' textbooks), and a judge that takes 130 ms has answered when the earliest end is due."""
 
 WORDS_AHEAD_FROM: Samples = samples_from_ms(300)
 """Where silence alone ends turns, a pause is recognised ahead of its end only if that leaves the recogniser at least
@@ -114,7 +114,7 @@ LIMITS: Mapping[Eagerness, Samples] = {
 """The silence that ends a turn whatever the judges say (OpenAI: `eagerness`)."""
 
 COMMIT_FROM: Samples = 8 * VAD_FRAME
-"""The shortest silence at which a judged turn ends, 256 ms: two frames after it was asked about (chosen, within the
+"""The shortest silence at which a judged turn ends, 256 ms: four frames after it was asked about (chosen, within the
 200–350 ms at which people answer and the best systems commit)."""
 
 WAIT_LIMIT: Samples = samples_from_s(15)

@@ -329,6 +329,7 @@ class TurnMachine:
             self._live.begin(self._user.item_id, self._user.start, self._user.onset)
         if detection.interrupt_response and self._agent.spoken_over(self._user):
             self._agent.barge_in(now, out)
+        self._pauses.prepare(self._agent.last_words(), self.settings, out)
 
     def _speech_stopped(self, end: TurnEnd, now: Samples, out: list[Output]) -> None:
         """The turn is over, as the VAD and the judges see it."""

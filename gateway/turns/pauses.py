@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.turns.actions import JudgeSound, JudgeWords, StopTranscribing, Transcribe, TranscribePause
+from gateway.turns.actions import (
+    JudgeSound,
+    JudgeWords,
+    PrepareJudges,
+    StopTranscribing,
+    Transcribe,
+    TranscribePause,
+)
 from gateway.turns.end_of_turn import (
     ASK_AFTER,
     AWAIT_JUDGES,
     BELIEVABLE,
+    COMMIT_FROM,
     LIMITS,
     LISTENERS,
     SOUND_LONGEST,
@@ -109,6 +117,11 @@ class Pauses:
         self._item_id, self._start = item_id, start
         self._count = 0
         self._recognised_until = self._read = None
+
+    def prepare(self, agent_text: str, settings: TurnSettings, out: list[Output]) -> None:
+        """Let the judges that read get ready for the utterance that began, after `agent_text`."""
+        if is_judged(settings) and settings.judges - LISTENERS:
+            out.append(PrepareJudges(self._item_id, agent_text))
 
     def heard_answer(self) -> None:
         """The agent is audible: whoever speaks after that does not go on."""
@@ -274,9 +287,12 @@ class Pauses:
         return pause.words.text
 
     def held(self, silence: Samples, settings: TurnSettings, out: list[Output]) -> None:
-        """The pause goes on: tell why, once for each change of the judges' minds."""
+        """The pause goes on: tell why, once for each change of the judges' minds.
+
+        Where it ends the turn as soon as any pause can, there is nothing to tell.
+        """
         pause, detection = self.current, settings.detection
-        if pause is None or detection is None or detection.semantic is None:
+        if pause is None or detection is None or detection.semantic is None or pause.needed <= COMMIT_FROM:
             return
         evidence = pause.evidence
         complete = evidence.complete

@@ -18,8 +18,8 @@ from protocol.audio_time import Samples
 
 _TRIGGERS = {Heard.ONSET: UserTrigger.ONSET, Heard.PAUSE: UserTrigger.PAUSE, Heard.RESUME: UserTrigger.RESUME}
 
-ASR_TAIL: Samples = VAD_FRAME * 6
-"""Audio after the last voiced frame that the recogniser gets: final consonants are faint, silence costs time
+ASR_TAIL: Samples = VAD_FRAME * 4
+"""Audio after the last voiced frame that the recogniser gets, 128 ms: final consonants are faint, silence costs time
 (chosen)."""
 
 

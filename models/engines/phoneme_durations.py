@@ -16,11 +16,6 @@ _VALUE_NAME = 1
 """Field numbers of onnx.proto (ModelProto.graph, GraphProto.output, ValueInfoProto.name)."""
 
 
-def with_durations(model: bytes) -> bytes:
-    """Return Piper's ONNX file `model` with `DURATIONS` as one more output; as it is if its graph has no such node."""
-    return with_output(model, DURATIONS) if DURATIONS.encode("ascii") in model else model
-
-
 def with_output(model: bytes, tensor: str) -> bytes:
     """Return the ONNX file `model` with the inner tensor `tensor` (its name: at most 120 ASCII characters) as one more
     output.

@@ -1,24 +1,27 @@
-"""A Piper voice (VITS) on onnxruntime: speech at about 20 times real time on two cores, a clause at a time."""
+"""A Piper voice (VITS) on onnxruntime: a clause at a time, heard as soon as its first half second is computed."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.engines.espeak_phonemes import phonemize
 from models.engines.ort_session import StoppableRun, open_session
-from models.engines.phoneme_durations import DURATIONS, with_durations
+from models.engines.phoneme_durations import DURATIONS
+from models.engines.silence_trimming import SilenceTrimmer
+from models.engines.vits_graph import split_voice
 from models.inference_worker import InferenceWorker, Priority, WorkerClosedError, WorkerOverloadedError
 from models.interfaces import AUDIO_RATE_HZ, EngineError, SpeechPiece, WordTime
-from models.resampling import pcm24k_from_float
+from models.resampling import PcmResampler
 
 MAX_PHONEMES = 400
 """Longest text synthesised at once, about 25 s of speech: bounds latency and memory. Longer text is cut at a space."""
@@ -31,16 +34,26 @@ samples; the graph's random generators have no seed that a caller could set."""
 PIECE_S = 0.5
 """Longest piece handed out, so that a reply can be cut near the point where it stopped."""
 
-SILENCE_LEVEL = 10 ** (-50 / 20)
-"""Below this (−50 dBFS) the noise before and after the words counts as silence (chosen; joe's floor is near −65)."""
+FRAME_SAMPLES = 256
+"""Samples of the voice's own rate that one latent frame becomes (VITS' hop, in all of Piper's qualities)."""
 
-KEPT_SILENCE_S = 0.04
-"""Silence kept at both ends: trims what VITS adds, keeps soft consonants."""
+FIRST_WINDOW_FRAMES = 40
+WINDOW_FRAMES = 160
+"""Frames that become samples at once: 0.5 s first, to be heard soon, then 1.9 s (chosen)."""
+
+CONTEXTS_FRAMES = (10, 14, 20, 32)
+"""Frames computed in vain on both sides of a window, so that its samples are those of the whole; the first that does it
+is taken. 10 do in Piper's medium quality (tried, 2026-11-30)."""
+
+SAME_WITHIN = 2**-17
+"""Samples that differ by less than a quarter of a step of 16 bits are the same."""
 
 MIN_SPEED, MAX_SPEED = 0.25, 1.5
 """The Realtime API's range of `speed`."""
 
 _BYTES_PER_SAMPLE = 2
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +65,35 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoken:
-    """A part's audio; `words` are (end in the text, end in samples), None if the voice doesn't tell."""
+class _Latents:
+    """What the encoder made of a part: `frames` (float32 [1, channels, frames]) and what else the decoder takes.
 
-    pcm: bytes
+    `words`: (end in the text, end in frames) of each word; None if the voice doesn't tell.
+    """
+
+    frames: NDArray[np.float32]
+    constant: dict[str, NDArray[np.float32]]
     words: tuple[tuple[int, int], ...] | None
 
 
 class PiperSynthesizer:
     """SpeechSynthesizer over `<voice>.onnx` and `<voice>.onnx.json`. One voice, so every `voice` gets it.
 
-    It tells word times if the voice's graph lets its phonemes' durations be seen, as those that Piper exports do.
+    It tells word times if the voice's graph computes its phonemes' durations under the name that Piper exports today.
     """
 
     def __init__(self, model: Path, worker: InferenceWorker, *, threads: int = 2) -> None:
+        """Load the voice (blocking). Raises ValueError if `model` is no Piper voice."""
         config = json.loads(model.with_name(model.name + ".json").read_text("utf-8"))
         self._worker = worker
         self._rate_hz: int = config["audio"]["sample_rate"]
         self._language: str = config["espeak"]["voice"]
         self._ids: dict[str, list[int]] = config["phoneme_id_map"]
-        self._session = open_session(with_durations(model.read_bytes()), threads=threads)
-        self._timed = DURATIONS in [output.name for output in self._session.get_outputs()]
+        graph = split_voice(model.read_bytes())
+        self._shared, self._timed = graph.shared, graph.timed
+        self._encoder = open_session(graph.encoder, threads=threads)
+        self._decoder = open_session(graph.decoder, threads=threads)
+        self._context_frames = self._needed_context()
 
     async def synthesize(
         self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
@@ -85,14 +106,15 @@ class PiperSynthesizer:
         try:
             parts = await self._worker.run(lambda: self._parts(text), priority=priority)
             for index, part in enumerate(parts):
-                spoken = await self._worker.run(
-                    lambda part=part: self._speak(part, length_scale, run),  # type: ignore[misc]  # mypy infers no default
-                    priority=priority if index == 0 else Priority.TTS_REST,
-                    terminate=run.stop,
-                )
-                for piece in _pieces(spoken, said):
-                    yield piece
-                said += len(spoken.pcm) // _BYTES_PER_SAMPLE
+                urgency = priority if index == 0 else Priority.TTS_REST
+                audio = _PartAudio(self._rate_hz, said)
+                latents = await self._run(partial(self._encode, part, length_scale, run), urgency, run)
+                for start, end in _windows(latents.frames.shape[2]):
+                    samples = await self._run(partial(self._decode, latents, start, end, run), urgency, run)
+                    for piece in audio.feed(samples, latents.words, last=end == latents.frames.shape[2]):
+                        yield piece
+                    urgency = Priority.TTS_REST
+                said = audio.said
         except WorkerOverloadedError as error:
             raise EngineError("tts_overloaded", "The speech synthesiser is overloaded: too many sessions.") from error
         except WorkerClosedError as error:
@@ -100,14 +122,19 @@ class PiperSynthesizer:
         except Exception as error:
             raise EngineError("tts_failed", "The speech synthesiser failed on this text.") from error
 
+    async def _run(self, job: Callable[[], T], priority: Priority, run: StoppableRun) -> T:
+        return await self._worker.run(job, priority=priority, terminate=run.stop)
+
     async def aclose(self) -> None:
         """Close the worker, for all who share it."""
         await self._worker.aclose()
 
     def warm_up(self) -> None:
         """Speak a word, so that the first user doesn't pay for first-run allocations."""
+        run = StoppableRun()
         for part in self._parts("Ready."):
-            self._speak(part, 1.0, StoppableRun())
+            latents = self._encode(part, 1.0, run)
+            self._decode(latents, 0, latents.frames.shape[2], run)
 
     def _parts(self, text: str) -> list[_Part]:
         found = phonemize(text, language=self._language)
@@ -123,7 +150,7 @@ class PiperSynthesizer:
             parts.append(_Part(part, tuple((text_end, end - start) for text_end, end in words if start < end <= at)))
         return parts
 
-    def _speak(self, part: _Part, length_scale: float, run: StoppableRun) -> _Spoken:
+    def _encode(self, part: _Part, length_scale: float, run: StoppableRun) -> _Latents:
         pad = self._ids["_"]
         ids = [*self._ids["^"], *pad]
         ends = [len(ids)]  # after so many symbols, how many ids
@@ -136,31 +163,89 @@ class PiperSynthesizer:
             "input_lengths": np.array([len(ids)], np.int64),
             "scales": np.array([NOISE_SCALE, length_scale, NOISE_W], np.float32),
         }
-        audio, *durations = (output.ravel() for output in self._session.run(None, inputs, run.options))
-        kept = loud_range(audio, self._rate_hz)
-        pcm = pcm24k_from_float(audio[kept.start : kept.stop], self._rate_hz)
-        if not self._timed:
-            return _Spoken(pcm, None)
-        frames = np.cumsum(durations[0])
-        scale = AUDIO_RATE_HZ / self._rate_hz
-        words = []
-        for text_end, end in part.words:
-            at = audio.size * frames[ends[end] - 1] / frames[-1] - kept.start
-            words.append((text_end, min(max(0, math.ceil(at * scale)), len(pcm) // _BYTES_PER_SAMPLE)))
-        return _Spoken(pcm, tuple(words))
+        found = dict(zip([*self._shared, DURATIONS], self._encoder.run(None, inputs, run.options), strict=False))
+        latent, *rest = self._shared
+        words = None
+        if self._timed:
+            frames = np.cumsum(found[DURATIONS].ravel())
+            words = tuple((text_end, int(frames[ends[end] - 1])) for text_end, end in part.words)
+        return _Latents(found[latent], {name: found[name] for name in rest}, words)
+
+    def _decode(self, latents: _Latents, start: int, end: int, run: StoppableRun) -> NDArray[np.float32]:
+        """Return the samples (float32 [samples], the voice's rate) of frames [start, end), as they are in the whole."""
+        before = min(start, self._context_frames)
+        window = latents.frames[:, :, start - before : end + self._context_frames]
+        (audio,) = self._decoder.run(None, {self._shared[0]: window, **latents.constant}, run.options)
+        samples: NDArray[np.float32] = audio.ravel()[before * FRAME_SAMPLES : (before + end - start) * FRAME_SAMPLES]
+        return samples
+
+    def _needed_context(self) -> int:
+        """Return how many of CONTEXTS_FRAMES this voice needs. Raises ValueError if none is enough."""
+        run = StoppableRun()
+        self._context_frames = 0
+        latents = self._encode(self._parts("One, two, three, four.")[0], 1.0, run)
+        count = latents.frames.shape[2]
+        whole = self._decode(latents, 0, count, run)
+        start, end = count // 2, count // 2 + 1
+        wanted = whole[start * FRAME_SAMPLES : end * FRAME_SAMPLES]
+        for self._context_frames in CONTEXTS_FRAMES:
+            found = self._decode(latents, start, end, run)
+            if found.shape == wanted.shape and float(np.abs(found - wanted).max()) < SAME_WITHIN:
+                return self._context_frames
+        raise ValueError("this is no Piper voice: its decoder sees too far to be run in windows")
 
 
-def _pieces(spoken: _Spoken, offset: int) -> Iterator[SpeechPiece]:
-    """Yield a part's audio in pieces with the words that end in each; `offset` samples of the text came before it."""
-    size = int(PIECE_S * AUDIO_RATE_HZ)
-    words = deque(spoken.words or ())
-    for start in range(0, len(spoken.pcm) // _BYTES_PER_SAMPLE, size):
-        pcm = spoken.pcm[start * _BYTES_PER_SAMPLE : (start + size) * _BYTES_PER_SAMPLE]
+def _windows(frames: int) -> Iterator[tuple[int, int]]:
+    """Yield the stretches [start, end) of `frames` that are decoded one after the other."""
+    start, end = 0, min(FIRST_WINDOW_FRAMES, frames)
+    while start < frames:
+        yield start, end
+        start, end = end, min(end + WINDOW_FRAMES, frames)
+
+
+class _PartAudio:
+    """One part's samples on their way out: without the silence around them, at 24 kHz, with the words in them.
+
+    `said`: samples at 24 kHz that came before it, and later those up to its end.
+    """
+
+    def __init__(self, rate_hz: int, said: int) -> None:
+        self.said = said
+        self._offset = said
+        self._scale = AUDIO_RATE_HZ / rate_hz
+        self._trimmer = SilenceTrimmer(rate_hz)
+        self._resampler = PcmResampler(rate_hz)
+        self._words: deque[tuple[int, int]] | None = None
+
+    def feed(
+        self, samples: NDArray[np.float32], words: tuple[tuple[int, int], ...] | None, *, last: bool
+    ) -> Iterator[SpeechPiece]:
+        """Yield what `samples` complete; `words` are those of the whole part."""
+        loud = self._trimmer.feed(samples)
+        if last:
+            loud = np.concatenate((loud, self._trimmer.finish()))
+        pcm = self._resampler.feed(loud, last=last)
+        if self._words is None and words is not None and pcm:
+            ends = ((text_end, self._place(frames)) for text_end, frames in words)
+            self._words = deque(ends)
+        size = int(PIECE_S * AUDIO_RATE_HZ)
+        for start in range(0, len(pcm) // _BYTES_PER_SAMPLE, size):
+            piece = pcm[start * _BYTES_PER_SAMPLE : (start + size) * _BYTES_PER_SAMPLE]
+            self.said += len(piece) // _BYTES_PER_SAMPLE
+            rest = last and (start + size) * _BYTES_PER_SAMPLE >= len(pcm)
+            yield SpeechPiece(piece, None if words is None else self._ended(rest))
+
+    def _place(self, frames: int) -> int:
+        """Return where a word ends (24 kHz, in the whole text), `frames` into the part."""
+        return self._offset + max(0, math.ceil((frames * FRAME_SAMPLES - self._trimmer.dropped) * self._scale))
+
+    def _ended(self, rest: bool) -> tuple[WordTime, ...]:
+        """Return the words that have ended by now, at the part's end all the `rest`."""
         ended = []
-        while words and words[0][1] <= start + size:
-            text_end, audio_end = words.popleft()
-            ended.append(WordTime(text_end, offset + audio_end))
-        yield SpeechPiece(pcm, None if spoken.words is None else tuple(ended))
+        while self._words and (rest or self._words[0][1] <= self.said):
+            text_end, audio_end = self._words.popleft()
+            ended.append(WordTime(text_end, min(audio_end, self.said)))
+        return tuple(ended)
 
 
 def cut_between_words(phonemes: str, limit: int) -> list[str]:
@@ -172,12 +257,3 @@ def cut_between_words(phonemes: str, limit: int) -> list[str]:
         parts.append(phonemes[:cut])
         phonemes = phonemes[cut:].lstrip(" ")
     return [*parts, phonemes] if phonemes else parts
-
-
-def loud_range(audio: NDArray[np.float32], rate_hz: int) -> range:
-    """Return which samples of `audio` to keep: at most `KEPT_SILENCE_S` below `SILENCE_LEVEL` at each end."""
-    loud = np.flatnonzero(np.abs(audio) > SILENCE_LEVEL)
-    if loud.size == 0:
-        return range(0)
-    kept = int(KEPT_SILENCE_S * rate_hz)
-    return range(max(0, int(loud[0]) - kept), min(audio.size, int(loud[-1]) + 1 + kept))

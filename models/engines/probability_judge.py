@@ -57,7 +57,12 @@ OPENING = "how can i help you?"
 
 AGENT_WORDS = 15
 """Words of the agent's last line that the model is shown, from its end, where questions stand (chosen: each costs some
-5 ms at the first pause of a turn)."""
+5 ms, at the first pause of a turn, or before it by `prepare`)."""
+
+USER_WORDS = 12
+"""Words of the user's that the model is shown, from their end (each costs some 5 ms, and the reply waits). On the 312
+texts of the dev half that are longer, balanced accuracy is 0.867 so, 0.862 with all words (AUC .943, .946;
+2026-11-30)."""
 
 END_WEIGHT = 1.535
 DOTS_WEIGHT = -0.431
@@ -125,6 +130,10 @@ class ProbabilityJudge:
             return Judgement(None)
         return Judgement(await self._ask(words, plain_words(utterance.agent_text), self._deadline_s))
 
+    async def prepare(self, agent_text: str) -> None:
+        """Have the server read the agent's last line into its cache while the user speaks. Raises as `judge` does."""
+        await self._ask([], plain_words(agent_text), self._deadline_s)
+
     async def aclose(self) -> None:
         """Close the connections, and the server if it is the judge's own."""
         await self._scores.aclose()
@@ -142,7 +151,7 @@ class ProbabilityJudge:
 def prompt_for(words: Sequence[str], agent_words: Sequence[str]) -> str:
     """Return the examples and the line that ends in the user's `words`."""
     agent = " ".join(agent_words[-AGENT_WORDS:]) + "?" if agent_words else OPENING
-    return f"{EXAMPLES}agent: {agent} caller: {' '.join(words)}"
+    return f"{EXAMPLES}agent: {agent} caller: {' '.join(words[-USER_WORDS:])}"
 
 
 def probability_from(candidates: Mapping[str, float]) -> float | None:

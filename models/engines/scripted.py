@@ -144,6 +144,11 @@ class ScriptedJudge:
         self._delay_ms = delay_ms
         self._sleep = sleep
         self.asked: deque[Utterance] = deque(maxlen=KEPT_REQUESTS)
+        self.prepared_for: deque[str] = deque(maxlen=KEPT_REQUESTS)
+
+    async def prepare(self, agent_text: str) -> None:
+        """Note what the agent said, in `prepared_for`."""
+        self.prepared_for.append(agent_text)
 
     async def judge(self, utterance: Utterance) -> Judgement:
         """Return the script's judgement after `delay_ms`."""

@@ -235,7 +235,7 @@ async def test_the_recogniser_gets_the_audio_of_the_turn_and_the_language(time: 
     async with running(time, scripted_engines(time, asr=Recorder()), configure) as cascade:
         await cascade.play(quiet(960), voice(960), quiet(600))
         (committed,) = cascade.of(InputCommitted)
-        voiced_until, tail = samples_from_ms(1920), samples_from_ms(192)
+        voiced_until, tail = samples_from_ms(1920), samples_from_ms(128)
         assert asked == [(voiced_until + tail - committed.start, "en")]
 
 

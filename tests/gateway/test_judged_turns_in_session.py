@@ -77,7 +77,7 @@ async def test_a_pause_after_whether_keeps_the_floor_and_the_whole_sentence_is_a
         await running.play(voice(1_000), quiet(450))
         await running.read()
         (stopped,) = told(running, "input_audio_buffer.speech_stopped")
-        assert 4_000 + 192 < stopped["audio_end_ms"] < 4_000 + 400
+        assert 4_000 + 250 < stopped["audio_end_ms"] < 4_000 + 400
         (done,) = told(running, "conversation.item.input_audio_transcription.completed")
         assert done["transcript"] == ear.hears
         assert len(told(running, "response.created")) == 1
@@ -169,6 +169,26 @@ async def test_a_recogniser_that_fails_at_a_pause_is_asked_again_at_the_commit(t
         await running.read()
         (done,) = told(running, "conversation.item.input_audio_transcription.completed")
         assert done["transcript"] == "Hello there."
+
+
+class Unprepared(ScriptedJudge):
+    async def prepare(self, agent_text: str) -> None:
+        raise EngineError("eot_timeout", "Too slow.")
+
+
+async def test_judges_are_told_what_the_agent_said_last_while_the_user_speaks_and_may_fail(time: FedTime) -> None:
+    judge = ScriptedJudge({"": 0.98}, sleep=time.sleep)
+    failing = Unprepared({"": 0.98}, name="verdict", sleep=time.sleep)
+    async with open_session(time, judged(time, Ear("Hello there."), judge, failing)) as running:
+        await listen(running)
+        await running.play(voice(1_000))
+        assert list(judge.prepared_for) == [""]
+        await running.play(quiet(3_000), voice(400))
+        await running.read()
+        (said,) = told(running, "response.output_audio_transcript.done")
+        assert list(judge.prepared_for) == ["", said["transcript"]]
+        await running.play(quiet(900))
+        assert {asked.agent_text for asked in failing.asked} == {"", said["transcript"]}
 
 
 async def test_a_user_who_goes_on_cancels_the_recognition_of_the_pause(time: FedTime) -> None:

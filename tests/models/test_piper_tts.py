@@ -1,12 +1,23 @@
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import jiwer
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from models.engines.moonshine_asr import MoonshineRecognizer
-from models.engines.piper_tts import PiperSynthesizer, cut_between_words, loud_range
+from models.engines.ort_session import open_session
+from models.engines.piper_tts import (
+    FIRST_WINDOW_FRAMES,
+    FRAME_SAMPLES,
+    WINDOW_FRAMES,
+    PiperSynthesizer,
+    cut_between_words,
+)
+from models.engines.silence_trimming import SilenceTrimmer
+from models.engines.vits_graph import split_voice
 from models.inference_worker import InferenceWorker
 from models.interfaces import EngineError
 from models.weights import WeightsStore
@@ -112,8 +123,64 @@ def test_phonemes_are_cut_between_words() -> None:
     assert cut_between_words("", 4) == []
 
 
-def test_silence_around_speech_is_trimmed_to_a_little() -> None:
-    audio = np.concatenate((np.zeros(1_000), np.full(500, 0.5), np.zeros(1_000))).astype(np.float32)
-    assert loud_range(audio, 10_000) == range(600, 1_900)
-    assert loud_range(audio[900:1_600], 10_000) == range(700)
-    assert loud_range(np.zeros(500, np.float32), 10_000) == range(0)
+@needs_model
+async def test_a_long_clause_is_heard_before_it_is_computed(tts: PiperSynthesizer) -> None:
+    decoded: list[tuple[int, int]] = []
+    decode = tts._decode
+
+    def counted(latents: Any, start: int, end: int, run: Any) -> Any:
+        decoded.append((start, end))
+        return decode(latents, start, end, run)
+
+    tts._decode = counted
+    text = " and ".join(sentence.rstrip(".?") for sentence in SENTENCES[:3])
+    pieces = tts.synthesize(text)
+    first = await anext(pieces)
+    assert decoded == [(0, FIRST_WINDOW_FRAMES)]
+    assert 0.2 * 24_000 < len(first.pcm) / 2 <= FIRST_WINDOW_FRAMES * FRAME_SAMPLES * 24_000 / 22_050
+    rest = [piece async for piece in pieces]
+    assert len(rest) > 2
+    assert all(end - start <= WINDOW_FRAMES for start, end in decoded)
+    assert [start for start, _ in decoded[1:]] == [end for _, end in decoded[:-1]]
+
+
+@needs_model
+def test_windows_give_the_samples_of_the_whole(store: WeightsStore) -> None:
+    store.fetch([PIPER_JOE])
+    model = store.path(PIPER_JOE, "en_US-joe-medium.onnx").read_bytes()
+    graph, whole = split_voice(model), open_session(model)
+    ids = np.concatenate(([1, 0], np.stack((np.arange(20, 60), np.zeros(40)), 1).ravel(), [2])).astype(np.int64)[None]
+    inputs = {"input": ids, "input_lengths": np.array([ids.size]), "scales": np.array([0, 1, 0], np.float32)}
+    (wanted,) = whole.run(None, inputs)
+    latents, durations = open_session(graph.encoder).run(None, inputs)
+    assert graph.timed
+    assert durations.sum() == latents.shape[2] == wanted.size / FRAME_SAMPLES
+    decoder = open_session(graph.decoder)
+    for start, end in ((0, 40), (40, 70), (70, latents.shape[2])):
+        before = min(start, 10)
+        (found,) = decoder.run(None, {graph.shared[0]: latents[:, :, start - before : end + 10]})
+        found = found.ravel()[before * FRAME_SAMPLES : (before + end - start) * FRAME_SAMPLES]
+        assert np.abs(found - wanted.ravel()[start * FRAME_SAMPLES : end * FRAME_SAMPLES]).max() < 2**-17
+
+
+@pytest.mark.parametrize("content", [b"no model", b""])
+def test_what_is_no_piper_voice_is_refused(content: bytes) -> None:
+    with pytest.raises(ValueError, match="no (ONNX file|Piper voice)"):
+        split_voice(content)
+
+
+@pytest.mark.parametrize("step", [1, 7, 400, 10_000])
+def test_silence_around_speech_is_trimmed_to_a_little_however_it_is_cut(step: int) -> None:
+    audio = np.concatenate((np.zeros(1_000), np.full(500, 0.5), np.zeros(700), np.full(10, -0.5), np.zeros(1_000)))
+    assert trimmed(audio, step) == (600, 400 + 500 + 700 + 10 + 400)
+    assert trimmed(audio[900:1_600], step) == (0, 700)
+    assert trimmed(np.zeros(500), step)[1] == 0
+
+
+def trimmed(audio: NDArray[np.float64], step: int) -> tuple[int, int]:
+    """Return how many samples at 10 kHz go before the first that stays, and how many stay."""
+    trimmer = SilenceTrimmer(10_000)
+    given = [trimmer.feed(audio[at : at + step].astype(np.float32)) for at in range(0, audio.size, step)]
+    kept = np.concatenate((*given, trimmer.finish()))
+    assert np.array_equal(kept, audio[trimmer.dropped : trimmer.dropped + kept.size].astype(np.float32))
+    return trimmer.dropped, kept.size

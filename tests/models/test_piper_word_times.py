@@ -13,7 +13,6 @@ from models.engines import piper_tts
 from models.engines.espeak_phonemes import phonemize
 from models.engines.moonshine_asr import MoonshineRecognizer
 from models.engines.phoneme_alignment import ends_of_words
-from models.engines.phoneme_durations import with_durations
 from models.engines.piper_tts import MAX_PHONEMES, PiperSynthesizer
 from models.inference_worker import InferenceWorker
 from models.interfaces import WordTime
@@ -132,18 +131,14 @@ async def test_words_of_a_text_in_several_parts_are_placed_in_the_whole(tts: Pip
 async def test_a_voice_whose_graph_tells_no_durations_speaks_without_word_times(
     tts: PiperSynthesizer, store: WeightsStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(piper_tts, "with_durations", lambda model: model)
+    split = piper_tts.split_voice
+    monkeypatch.setattr(piper_tts, "split_voice", lambda model: split(model)._replace(timed=False))
     model = store.path(PIPER_JOE, "en_US-joe-medium.onnx")
     untimed = PiperSynthesizer(model, InferenceWorker("tts", 2))
     pieces = [piece async for piece in untimed.synthesize(SENTENCES[0])]
     await untimed.aclose()
     assert [piece.words for piece in pieces] == [None] * len(pieces)
     assert b"".join(piece.pcm for piece in pieces) == (await spoken(tts, SENTENCES[0]))[0]
-
-
-def test_a_graph_gets_one_more_output_if_it_computes_durations() -> None:
-    assert with_durations(b"another graph") == b"another graph"
-    assert with_durations(b"../Ceil_output_0..") == b"../Ceil_output_0..\x3a\x12\x62\x10\x0a\x0e/Ceil_output_0"
 
 
 # --- words and phonemes ---------------------------------------------------------------------------------------------

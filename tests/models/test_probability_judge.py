@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from models.engines.probability_judge import EXAMPLES, ProbabilityJudge, probability_from, prompt_for
+from models.engines.probability_judge import EXAMPLES, USER_WORDS, ProbabilityJudge, probability_from, prompt_for
 from models.engines.token_scores import MOST_CANDIDATES, TokenScores, read_candidates
 from models.interfaces import EngineError, Judgement, Utterance
 from tests.models.chat_server import Exchange, Respond, chat_server
@@ -73,6 +73,23 @@ async def test_the_judge_keeps_to_the_last_slot_so_that_conversations_keep_their
     assert completion.body["id_slot"] == 3
     assert completion.body["cache_prompt"] is True
     assert completion.body["max_tokens"] == 1
+
+
+async def test_the_agents_line_is_read_ahead_and_the_judgement_only_adds_the_users_words() -> None:
+    agent_text = "That makes ten dollars. Would you like to pay now?"
+    async with chat_server(llama_cpp()) as server:
+        judge = ProbabilityJudge(TokenScores(server.base_url, "some"))
+        await judge.prepare(agent_text)
+        await judge.judge(Utterance(text="Yes, please.", agent_text=agent_text))
+        await judge.aclose()
+    ahead, asked = (exchange.body["prompt"] for exchange in server.exchanges)
+    assert ahead.endswith("would you like to pay now? caller: ")
+    assert asked == ahead + "yes please"
+
+
+def test_of_a_long_utterance_the_last_words_are_shown() -> None:
+    words = [f"w{number}" for number in range(40)]
+    assert prompt_for(words, []).endswith(f"caller: {' '.join(words[-USER_WORDS:])}")
 
 
 async def test_a_single_slot_is_shared_and_another_server_gets_no_field_of_llama_cpps() -> None:

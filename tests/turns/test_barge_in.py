@@ -182,7 +182,7 @@ def test_the_same_barge_in_twice_is_two_turns() -> None:
 
 def resumed(conversation: Conversation) -> Conversation:
     """The user goes on right after the commit, before the recogniser has answered."""
-    conversation.asr_ms = max(conversation.asr_ms, 600)  # asked at the pause, 192 ms after the voice
+    conversation.asr_ms = max(conversation.asr_ms, 600)  # asked at the pause, 128 ms after the voice
     conversation.speak(800)
     conversation.silence(540)
     assert len(conversation.responses()) == 1

@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.turns.actions import JudgeSound, JudgeWords, StopTranscribing, Transcribe, TranscribePause
+from gateway.turns.actions import (
+    JudgeSound,
+    JudgeWords,
+    PrepareJudges,
+    StopTranscribing,
+    Transcribe,
+    TranscribePause,
+)
 from gateway.turns.end_of_turn import (
     AGENT_WORDS,
     ASK_AFTER,
@@ -94,7 +101,7 @@ def test_a_finished_sentence_is_committed_as_soon_as_its_judges_have_answered() 
     conversation = talk("what time is it", probability=reader(0.97))
     conversation.speak(1_000)
     conversation.silence(1_000)
-    assert COMMIT_FROM < silence_of_the_end(conversation) <= samples_from_ms(192 + 80 + 40 + 32)
+    assert COMMIT_FROM <= silence_of_the_end(conversation) <= samples_from_ms(128 + 80 + 40 + 32)
     assert verdicts(conversation) == [("commit", "probability")]
     assert list(conversation.transcripts().values()) == ["what time is it"]
     assert conversation.all(Transcribe) == []
@@ -190,6 +197,27 @@ def test_readers_are_told_what_the_agent_said_last() -> None:
     conversation.speak(400)
     conversation.silence(400)
     assert [words.agent_text for words in conversation.all(JudgeWords)] == ["", question[-AGENT_WORDS:]]
+
+
+def test_readers_get_ready_for_the_agents_words_as_soon_as_the_user_speaks() -> None:
+    conversation = talk("hello", "two", lexical=reader(0.97), audio=listener(0.9))
+    conversation.llm = "How many?"
+    conversation.speak(900)
+    conversation.silence(5_000)
+    conversation.speak(400)
+    conversation.silence(500)
+    ready, asked = conversation.all(PrepareJudges), conversation.all(JudgeWords)
+    assert [prepared.agent_text for prepared in ready] == [words.agent_text for words in asked] == ["", "How many?"]
+    for prepared, started in zip(ready, conversation.all(SpeechStarted), strict=True):
+        assert prepared.item_id == started.item_id
+        assert conversation.at(prepared) == conversation.at(started)
+
+
+def test_nobody_gets_ready_where_no_reader_judges() -> None:
+    for conversation in (talk("hello", audio=listener(0.9)), Conversation(server_vad())):
+        conversation.speak(900)
+        conversation.silence(1_000)
+        assert conversation.all(PrepareJudges) == []
 
 
 def test_an_agent_that_has_not_spoken_again_is_still_the_one_that_asked() -> None:

@@ -28,12 +28,12 @@ from tests.simulation.conversation import HANG, SILENCE, SPEECH, Conversation, b
 FAULT = EngineFault("asr_failed", "It broke.")
 
 
-@pytest.mark.parametrize(("silent_frames", "asked"), [(5, 0), (6, 1), (7, 1)])
-def test_a_pause_is_recognised_once_it_has_lasted_192_ms(silent_frames: int, asked: int) -> None:
+@pytest.mark.parametrize(("silent_frames", "asked"), [(3, 0), (4, 1), (5, 1)])
+def test_a_pause_is_recognised_once_it_has_lasted_128_ms(silent_frames: int, asked: int) -> None:
     conversation = Conversation()
     conversation.frames(*[SPEECH] * 30, *[SILENCE] * silent_frames)
     assert len(conversation.all(TranscribePause)) == asked
-    assert samples_from_ms(192) == ASK_AFTER
+    assert samples_from_ms(128) == ASK_AFTER
 
 
 @pytest.mark.parametrize(("silence_ms", "asked"), [(299, 0), (300, 1), (301, 1)])
@@ -135,7 +135,7 @@ def test_a_commit_by_hand_that_wants_more_than_the_pause_holds_is_recognised_as_
 
 def test_a_commit_by_hand_of_just_what_the_pause_holds_takes_its_words() -> None:
     conversation = Conversation(asr="good morning", asr_ms=20)
-    conversation.frames(*[SPEECH] * 30, *[SILENCE] * 6)
+    conversation.frames(*[SPEECH] * 30, *[SILENCE] * 4)
     conversation.wait(20)
     conversation.commit()
     assert conversation.all(Transcribe) == []
