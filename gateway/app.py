@@ -29,6 +29,7 @@ from gateway.endpoints.observer import ObserverEndpoint
 from gateway.endpoints.paths import realtime_routes
 from gateway.endpoints.realtime import CASCADE, DEFAULT_MODEL, RealtimeEndpoint, SessionFactory, SessionRequest
 from gateway.endpoints.socket_session import RealtimeSession
+from gateway.engine_choice import engine_plan
 from gateway.event_log import EventLog, EventLogWriter
 from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
@@ -297,15 +298,8 @@ async def load_engines(settings: Settings) -> Engines:
 
     try:
         return await load(
-            settings.profile,
+            engine_plan(settings),
             store=WeightsStore(settings.home),
-            vad=None if settings.vad == "profile" else settings.vad,
-            foreground_base_url=settings.foreground_base_url,
-            foreground_api_key=settings.foreground_api_key,
-            foreground_model=settings.foreground_model,
-            temperature=settings.foreground_temperature,
-            scripted_reply=settings.scripted_reply,
-            judges=() if settings.end_of_turn == ("off",) else settings.end_of_turn,
             progress=ConsoleProgress(),
         )
     except WeightsError as error:

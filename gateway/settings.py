@@ -29,6 +29,11 @@ YES_AND_NO = {"1": True, "true": True, "yes": True, "on": True, "0": False, "fal
 
 Profile = Literal["embedded", "scripted"]
 VadChoice = Literal["profile", "silero", "scripted"]
+AsrChoice = Literal["profile", "moonshine", "onnx", "whisper", "mlx", "endpoint", "scripted"]
+TtsChoice = Literal["profile", "piper", "kokoro", "mlx", "endpoint", "scripted"]
+ForegroundChoice = Literal["profile", "embedded", "endpoint", "scripted"]
+DeviceChoice = Literal["auto", "cpu", "cuda", "coreml"]
+ThinkingChoice = Literal["unchanged", "off", "chat_template_kwargs", "reasoning_effort"]
 END_OF_TURN_JUDGES = ("audio", "probability", "verdict", "lexical")
 """What `end_of_turn` may name, besides `auto` and `off`."""
 
@@ -104,6 +109,52 @@ class Settings:
         True, "let the language model begin its answer at a silence that may end the turn; off: less work in vain"
     )
 
+    device: DeviceChoice = _setting("auto", "where onnxruntime computes; auto: the best that it offers")
+
+    asr: AsrChoice = _setting(
+        "profile",
+        "speech to text: the profile's own, moonshine (English), whisper (base, many languages), onnx (any model of "
+        "onnx-asr), mlx (Apple Silicon), endpoint",
+    )
+    asr_base_url: str = _setting(
+        "", "transcription endpoint, such as http://127.0.0.1:8000/v1; empty: in process", env="ASR_BASE_URL"
+    )
+    asr_api_key: str = _setting("", "key for that endpoint", env="ASR_API_KEY", secret=True)
+    asr_model: str = _setting("", "model of the recogniser: a name or a folder; empty: its own", env="ASR_MODEL")
+    asr_language: str = _setting(
+        "", "language that is spoken where the client names none, such as fr; empty: detected", env="ASR_LANGUAGE"
+    )
+    asr_quantization: str = _setting("", "which of a model's files, such as int8; empty: the engine's choice")
+
+    tts: TtsChoice = _setting(
+        "profile",
+        "text to speech: the profile's own, piper (English), kokoro (eight languages), mlx (Apple Silicon), endpoint",
+    )
+    tts_base_url: str = _setting(
+        "", "speech endpoint, such as http://127.0.0.1:8880/v1; empty: in process", env="TTS_BASE_URL"
+    )
+    tts_api_key: str = _setting("", "key for that endpoint", env="TTS_API_KEY", secret=True)
+    tts_model: str = _setting("", "model of the voice: a name or a folder; empty: the engine's own", env="TTS_MODEL")
+    tts_voice: str = _setting("", "voice that stands for any name; empty: one for each of OpenAI's", env="TTS_VOICE")
+    tts_voices: tuple[str, ...] = _setting(
+        (), "voices for names that clients give, as NAME=VOICE, such as marin=af_heart", env="TTS_VOICES"
+    )
+    tts_language: str = _setting("", "language of the voice, such as fr; empty: the voice's own", env="TTS_LANGUAGE")
+
+    foreground: ForegroundChoice = _setting(
+        "profile", "language model: the profile's own, embedded (in process), endpoint"
+    )
+    foreground_gguf: Path | None = _setting(
+        None, "GGUF file for the embedded language model; unset: the packaged demo brain", env="FOREGROUND_GGUF"
+    )
+    foreground_thinking: ThinkingChoice = _setting(
+        "unchanged",
+        "field that tells an endpoint's model not to think before it speaks; off: whichever it understands",
+        env="FOREGROUND_THINKING",
+    )
+    foreground_extra_body: str = _setting(
+        "", "JSON object merged into each request to that endpoint", env="FOREGROUND_EXTRA_BODY"
+    )
     foreground_base_url: str = _setting(
         "", "chat completions endpoint, such as http://127.0.0.1:8080/v1; empty: in process", env="FOREGROUND_BASE_URL"
     )

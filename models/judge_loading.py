@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from models.engine_plan import AUTO
 from models.engines.lexical_judge import LexicalJudge
 from models.engines.openai_endpoint import server_name
 from models.engines.probability_judge import ProbabilityJudge, embedded_judge
@@ -20,18 +21,15 @@ from models.engines.proven_judge import Proof, ProvenJudge, Unfit
 from models.engines.token_scores import TokenScores
 from models.engines.verdict_check import ITEMS, TO_PASS, right_answers
 from models.engines.verdict_judge import VerdictJudge
-from models.inference_worker import InferenceWorker
 from models.interfaces import EndOfTurnJudge, EngineError, EngineInfo
+from models.speech_worker import SpeechWorker
 from models.weights import WeightsStore
-from models.weights_manifest import SMOLLM2, TURN_TAKING
+from models.weights_manifest import SMOLLM2, TURN_TAKING, Weight, packaged
 
 logger = logging.getLogger(__name__)
 
 JUDGES = ("audio", "probability", "verdict", "lexical")
 """All judges there are."""
-
-AUTO = "auto"
-"""Instead of names: what suits the profile and its language model."""
 
 ROLE = "end_of_turn"
 
@@ -47,38 +45,44 @@ class Endpoint:
     api_key: str
 
 
-def chosen_judges(names: Sequence[str], *, embedded: bool) -> tuple[str, ...]:
+def chosen_judges(names: Sequence[str], *, real: bool) -> tuple[str, ...]:
     """Return the judges that `names` stand for; () for none.
 
-    `auto` stands for all of them with the embedded profile, for none with the scripted one, where nothing is real.
+    `auto` stands for all of them, and for none where the voice or its words are scripted: nothing there is `real`.
     Raises ValueError for a name that is none.
     """
     unknown = [name for name in names if name not in (*JUDGES, AUTO)]
     if unknown:
         raise ValueError(f"no end-of-turn judge is called {unknown[0]!r}: there are {', '.join(JUDGES)}")
     if AUTO in names:
-        return JUDGES if embedded else ()
+        return JUDGES if real else ()
     return tuple(name for name in JUDGES if name in names)
+
+
+def judge_weights(names: Sequence[str], endpoint: Endpoint | None) -> tuple[Weight, ...]:
+    """Return the weights that the judges called `names` take from the store."""
+    sound = (TURN_TAKING,) if "audio" in names else ()
+    return (*sound, SMOLLM2) if "probability" in names and endpoint is None else sound
 
 
 async def load_judges(
     names: Sequence[str],
     *,
     store: WeightsStore,
-    worker: InferenceWorker | None,
+    worker: SpeechWorker,
     endpoint: Endpoint | None,
     both: bool,
 ) -> list[LoadedJudge]:
     """Return the judges called `names`, but for those that can't be had.
 
-    The weights are in `store`. The audio judge runs in `worker`, None: in one of its own. `endpoint` None: the
+    The weights are in `store`. The audio judge runs in `worker`. `endpoint` None: the
     probabilities are the embedded model's, and there are no verdicts. `both`: the verdict is wanted even where the
     endpoint shows probabilities, which are cheaper and finer.
     """
     async with AsyncExitStack() as undo:
         loaded: list[LoadedJudge] = []
         if "audio" in names:
-            loaded.append(await _load_audio(store, worker, undo))
+            loaded.append(await _load_audio(store, worker))
         if endpoint is not None:
             loaded += await _load_on_endpoint(names, endpoint, both, undo)
         elif "probability" in names:
@@ -91,16 +95,12 @@ async def load_judges(
         return loaded
 
 
-async def _load_audio(store: WeightsStore, worker: InferenceWorker | None, undo: AsyncExitStack) -> LoadedJudge:
+async def _load_audio(store: WeightsStore, worker: SpeechWorker) -> LoadedJudge:
     from models.engines.smart_turn import SmartTurnJudge
 
-    if worker is None:
-        worker = InferenceWorker("end-of-turn", 1)
-        undo.push_async_callback(worker.aclose)
-    judge = await asyncio.to_thread(SmartTurnJudge, store.path(TURN_TAKING, "smart-turn-v3.2-cpu.onnx"), worker)
+    judge = await asyncio.to_thread(SmartTurnJudge, store.path(TURN_TAKING, "smart-turn-v3.2-cpu.onnx"), worker.get())
     await asyncio.to_thread(judge.warm_up)
-    source = f"{TURN_TAKING.project}=={TURN_TAKING.version}"
-    return judge, EngineInfo(ROLE, "audio (Smart Turn v3.2)", source, TURN_TAKING.licence)
+    return judge, packaged(ROLE, "audio (Smart Turn v3.2)", TURN_TAKING)
 
 
 async def _load_embedded_probability(store: WeightsStore, undo: AsyncExitStack) -> LoadedJudge:
@@ -113,9 +113,7 @@ async def _load_embedded_probability(store: WeightsStore, undo: AsyncExitStack) 
         await judge.warm_up()
     except EngineError as error:  # the first pauses will be judged late, or by the others
         logger.warning("the probability judge could not be warmed: %s", error.message)
-    return judge, EngineInfo(
-        ROLE, f"probability ({MODEL_NAME})", f"{SMOLLM2.project}=={SMOLLM2.version}", SMOLLM2.licence
-    )
+    return judge, packaged(ROLE, f"probability ({MODEL_NAME})", SMOLLM2)
 
 
 async def _load_on_endpoint(

@@ -1,96 +1,59 @@
-"""Loads the engines of a profile, all at once, and runs each of them once so that the first user finds them warm."""
+"""Loads the engines of a plan, all at once, and runs each of them once so that the first user finds them warm."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer, ScriptedVad, echo
-from models.inference_worker import InferenceWorker
-from models.interfaces import (
-    AUDIO_RATE_HZ,
-    ChatModel,
-    ChatRequest,
-    EngineInfo,
-    Engines,
-    SpeechRecognizer,
-    SpeechSynthesizer,
-    VoiceActivityDetector,
-)
-from models.judge_loading import AUTO, Endpoint, chosen_judges, load_judges
+from models.asr_loading import asr_weights, load_asr
+from models.chat_loading import chat_weights, load_chat
+from models.engine_plan import AUTO, EnginePlan
+from models.engines.scripted import ScriptedVad
+from models.interfaces import AUDIO_RATE_HZ, EngineInfo, Engines, VoiceActivityDetector
+from models.judge_loading import Endpoint, chosen_judges, judge_weights, load_judges
+from models.speech_worker import SpeechWorker
+from models.tts_loading import load_tts, tts_weights
 from models.weights import ProgressCallback, WeightsStore
-from models.weights_manifest import MOONSHINE_TINY_EN, PIPER_JOE, SMOLLM2, TURN_TAKING, Weight
-
-Profile = Literal["embedded", "scripted"]
-
-SPEECH_THREADS = 2
-"""Threads that ASR and TTS share, so that a long synthesis never blocks a transcription (or two, on two cores)."""
+from models.weights_manifest import TURN_TAKING, packaged
 
 _BYTES_PER_SAMPLE = 2
 
 
 async def load_engines(
-    profile: Profile,
-    *,
-    store: WeightsStore | None = None,
-    vad: Literal["silero", "scripted"] | None = None,
-    foreground_base_url: str = "",
-    foreground_api_key: str = "",
-    foreground_model: str = "",
-    temperature: float | None = None,
-    scripted_reply: str = "",
-    judges: Sequence[str] = (AUTO,),
-    progress: ProgressCallback | None = None,
+    plan: EnginePlan, *, store: WeightsStore | None = None, progress: ProgressCallback | None = None
 ) -> Engines:
-    """Return the engines of `profile`, loaded and warm; missing weights are fetched into `store` first.
+    """Return the engines of `plan`, loaded and warm; missing weights are fetched into `store` first.
 
-    `foreground_*` put an OpenAI-compatible server in the place of the profile's language model; `temperature`
-    (0…2, None: the model's own) holds for either. `vad` overrules the
-    profile's: the load bench runs real VAD with everything else scripted. `scripted_reply` is what the scripted
-    language model always says, instead of repeating the user. `judges` names the end-of-turn judges (see
-    `chosen_judges`). `progress` is called from another thread.
-
-    Raises WeightsError when weights can't be had, ValueError for a base URL, or a judge, that is none.
+    `progress` is called from another thread. Raises WeightsError when weights can't be had, ValueError for a base URL,
+    or a judge, that is none.
     """
     store = store or WeightsStore()
-    embedded = profile == "embedded"
-    silero = (vad or ("silero" if embedded else "scripted")) == "silero"
-    own_chat = embedded and not foreground_base_url
-    wanted_judges = chosen_judges(judges, embedded=embedded)
+    judges = chosen_judges(plan.judges, real=plan.vad != "scripted" and plan.asr.engine != "scripted")
+    endpoint = None
+    if plan.chat.engine == "endpoint":
+        endpoint = Endpoint(plan.chat.base_url, plan.chat.model, plan.chat.api_key)
     needed = [
-        (TURN_TAKING, silero or "audio" in wanted_judges),
-        (MOONSHINE_TINY_EN, embedded),
-        (PIPER_JOE, embedded),
-        (SMOLLM2, own_chat or ("probability" in wanted_judges and not foreground_base_url)),
+        *([TURN_TAKING] if plan.vad == "silero" else ()),
+        *asr_weights(plan.asr),
+        *tts_weights(plan.tts),
+        *chat_weights(plan.chat),
+        *judge_weights(judges, endpoint),
     ]
-    await asyncio.to_thread(store.fetch, [weight for weight, wanted in needed if wanted], progress=progress)
-
-    worker = InferenceWorker("speech", SPEECH_THREADS) if embedded else None
-    if foreground_base_url:
-        chat = _load_endpoint_chat(foreground_base_url, foreground_api_key, foreground_model, temperature)
-    elif own_chat:
-        chat = _load_embedded_chat(store, temperature)
-    else:
-        chat = _ready(
-            ScriptedChat([scripted_reply] if scripted_reply else echo),
-            EngineInfo("foreground", "scripted"),
-        )
+    await asyncio.to_thread(store.fetch, list(dict.fromkeys(needed)), progress=progress)
+    worker = SpeechWorker()
     loaded = await _all_or_none(
         worker,
-        _load_silero(store) if silero else _ready(ScriptedVad(), EngineInfo("vad", "scripted")),
-        _load_moonshine(store, worker) if worker else _ready(ScriptedRecognizer(), EngineInfo("asr", "scripted")),
-        chat,
-        _load_piper(store, worker) if worker else _ready(ScriptedSynthesizer(), EngineInfo("tts", "scripted")),
+        _load_vad(plan, store),
+        load_asr(plan.asr, store, worker),
+        load_chat(plan.chat, store),
+        load_tts(plan.tts, store, worker),
     )
-    (vad_engine, vad_info), (asr, asr_info), (chat_engine, chat_info), (tts, tts_info) = loaded
-    engines = Engines(vad_engine, asr, chat_engine, tts, (vad_info, asr_info, chat_info, tts_info))
-    endpoint = Endpoint(foreground_base_url, foreground_model, foreground_api_key) if foreground_base_url else None
+    (vad, vad_info), (asr, asr_info), (chat, chat_info), (tts, tts_info) = loaded
+    engines = Engines(vad, asr, chat, tts, (vad_info, asr_info, chat_info, tts_info))
     try:
-        judging = await load_judges(
-            wanted_judges, store=store, worker=worker, endpoint=endpoint, both=AUTO not in judges
-        )
+        judging = await load_judges(judges, store=store, worker=worker, endpoint=endpoint, both=AUTO not in plan.judges)
     except BaseException:
         await engines.aclose()
         raise
@@ -102,7 +65,7 @@ async def load_engines(
 
 
 async def _all_or_none(
-    worker: InferenceWorker | None, *loaders: Awaitable[tuple[Any, EngineInfo]]
+    worker: SpeechWorker, *loaders: Awaitable[tuple[Any, EngineInfo]]
 ) -> list[tuple[Any, EngineInfo]]:
     """Return what all `loaders` load; when one fails, close the others' engines and the worker, and raise its error."""
     results = await asyncio.gather(*loaders, return_exceptions=True)
@@ -113,59 +76,16 @@ async def _all_or_none(
             close: Callable[[], Awaitable[None]] | None = getattr(engine, "aclose", None)
             if close is not None:
                 await close()
-        if worker is not None:
-            await worker.aclose()
+        await worker.aclose()
         raise failures[0]
     return loaded
 
 
-async def _ready(engine: Any, info: EngineInfo) -> tuple[Any, EngineInfo]:
-    return engine, info
-
-
-def _info(role: str, name: str, weight: Weight) -> EngineInfo:
-    return EngineInfo(role, name, f"{weight.project}=={weight.version}", weight.licence)
-
-
-async def _load_silero(store: WeightsStore) -> tuple[VoiceActivityDetector, EngineInfo]:
+async def _load_vad(plan: EnginePlan, store: WeightsStore) -> tuple[VoiceActivityDetector, EngineInfo]:
+    if plan.vad == "scripted":
+        return ScriptedVad(), EngineInfo("vad", "scripted")
     from models.engines.silero_vad import SileroVad
 
     vad = await asyncio.to_thread(SileroVad, store.path(TURN_TAKING, "silero_vad.onnx"))
     await vad.open().feed(bytes(AUDIO_RATE_HZ // 10 * _BYTES_PER_SAMPLE))
-    return vad, _info("vad", "Silero VAD v6", TURN_TAKING)
-
-
-async def _load_moonshine(store: WeightsStore, worker: InferenceWorker) -> tuple[SpeechRecognizer, EngineInfo]:
-    from models.engines.moonshine_asr import MoonshineRecognizer
-
-    asr = await asyncio.to_thread(MoonshineRecognizer, store.path(MOONSHINE_TINY_EN), worker)
-    await asyncio.to_thread(asr.warm_up)
-    return asr, _info("asr", "Moonshine tiny-en", MOONSHINE_TINY_EN)
-
-
-async def _load_piper(store: WeightsStore, worker: InferenceWorker) -> tuple[SpeechSynthesizer, EngineInfo]:
-    from models.engines.piper_tts import PiperSynthesizer
-
-    tts = await asyncio.to_thread(PiperSynthesizer, store.path(PIPER_JOE, "en_US-joe-medium.onnx"), worker)
-    await asyncio.to_thread(tts.warm_up)
-    return tts, _info("tts", "Piper en_US-joe-medium", PIPER_JOE)
-
-
-async def _load_embedded_chat(store: WeightsStore, temperature: float | None) -> tuple[ChatModel, EngineInfo]:
-    from models.engines.embedded_chat import MODEL_NAME, TEMPERATURE, EmbeddedChat
-
-    chosen = TEMPERATURE if temperature is None else temperature
-    model = store.path(SMOLLM2, "SmolLM2-135M-Instruct.Q4_1.gguf")
-    chat = await asyncio.to_thread(EmbeddedChat, model, temperature=chosen)
-    async for _ in chat.stream(ChatRequest(({"role": "user", "content": "Hello."},), max_output_tokens=1)):
-        pass  # warms the model and the client
-    return chat, _info("foreground", f"{MODEL_NAME} (demo brain, no tools)", SMOLLM2)
-
-
-async def _load_endpoint_chat(
-    base_url: str, api_key: str, model: str, temperature: float | None
-) -> tuple[ChatModel, EngineInfo]:
-    from models.engines.openai_chat import OpenAIChat
-
-    chat = await asyncio.to_thread(OpenAIChat, base_url, model, api_key=api_key, temperature=temperature)
-    return chat, EngineInfo("foreground", model, chat.server)
+    return vad, packaged("vad", "Silero VAD v6", TURN_TAKING)

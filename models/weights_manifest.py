@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from models.interfaces import EngineInfo
+
 
 @dataclass(frozen=True, slots=True)
 class WeightFile:
@@ -31,6 +33,11 @@ class Weight:
     wheel_bytes: int
     licence: str
     files: tuple[WeightFile, ...]
+
+
+def packaged(role: str, name: str, weight: Weight) -> EngineInfo:
+    """Return what is told of an engine whose weights are `weight`."""
+    return EngineInfo(role, name, f"{weight.project}=={weight.version}", weight.licence)
 
 
 TURN_TAKING = Weight(

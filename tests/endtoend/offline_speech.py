@@ -6,12 +6,14 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from contextlib import aclosing
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 
 from clients.wav_audio import RATE_HZ, Clip, speech_span
+from models.engine_plan import EMBEDDED, ChatPlan
 from models.interfaces import Engines, WordTime
 from models.loading import load_engines
 
@@ -28,7 +30,9 @@ class OfflineSpeech:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._engines: Engines = self._run(load_engines("embedded", foreground_base_url=_CLOSED_PORT))
+        self._engines: Engines = self._run(
+            load_engines(replace(EMBEDDED, chat=ChatPlan("endpoint", base_url=_CLOSED_PORT)))
+        )
         self.say = cache(self._say)
 
     def recognise(self, pcm: bytes) -> str:

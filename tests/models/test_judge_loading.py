@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.settings import END_OF_TURN_JUDGES
+from models.engine_plan import EMBEDDED, ChatPlan, EnginePlan
 from models.engines.openai_endpoint import server_name
 from models.interfaces import EndOfTurnJudge, Engines, Utterance
 from models.judge_loading import JUDGES, chosen_judges
@@ -20,7 +21,8 @@ ASKING = ("probability", "verdict")
 
 async def load(base_url: str, tmp_path: Path, judges: Sequence[str] = ASKING) -> Engines:
     return await load_engines(
-        "scripted", store=WeightsStore(tmp_path), foreground_base_url=base_url, foreground_model="m", judges=judges
+        EnginePlan(chat=ChatPlan("endpoint", "m", base_url=base_url), judges=tuple(judges)),
+        store=WeightsStore(tmp_path),
     )
 
 
@@ -38,15 +40,15 @@ def both(first: Respond, second: Respond) -> Respond:
 
 
 def test_auto_is_everything_for_real_engines_and_nothing_for_scripted_ones() -> None:
-    assert chosen_judges(["auto"], embedded=True) == JUDGES
-    assert chosen_judges(["auto"], embedded=False) == ()
-    assert chosen_judges(["lexical", "audio"], embedded=False) == ("audio", "lexical")
-    assert chosen_judges([], embedded=True) == ()
+    assert chosen_judges(["auto"], real=True) == JUDGES
+    assert chosen_judges(["auto"], real=False) == ()
+    assert chosen_judges(["lexical", "audio"], real=False) == ("audio", "lexical")
+    assert chosen_judges([], real=True) == ()
 
 
 def test_a_judge_that_does_not_exist_is_named() -> None:
     with pytest.raises(ValueError, match="'oracle'"):
-        chosen_judges(["lexical", "oracle"], embedded=True)
+        chosen_judges(["lexical", "oracle"], real=True)
 
 
 def test_the_settings_know_the_judges_that_there_are() -> None:
@@ -126,7 +128,7 @@ async def test_a_chat_server_that_refuses_the_key_leaves_only_the_judges_that_ne
 
 @pytest.mark.models
 async def test_the_embedded_profile_has_three_judges_of_its_own(store: WeightsStore) -> None:
-    engines = await load_engines("embedded", store=store)
+    engines = await load_engines(EMBEDDED, store=store)
     try:
         assert names(engines) == ["audio", "probability", "lexical"]
         assert [info.role for info in engines.infos].count("end_of_turn") == 3

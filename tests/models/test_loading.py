@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from models.engine_plan import EMBEDDED, ChatPlan, EnginePlan
 from models.engines.openai_chat import OpenAIChat
 from models.engines.scripted import ScriptedChat
 from models.engines.silero_vad import SileroVad
@@ -13,7 +14,9 @@ from tests.models.conftest import collect, plain_words
 
 
 async def test_the_scripted_profile_needs_no_weights(tmp_path: Path) -> None:
-    engines = await load_engines("scripted", store=WeightsStore(tmp_path / "nowhere"), scripted_reply="Always this.")
+    engines = await load_engines(
+        EnginePlan(chat=ChatPlan(scripted_reply="Always this.")), store=WeightsStore(tmp_path / "nowhere")
+    )
     assert [(info.role, info.name) for info in engines.infos] == [
         ("vad", "scripted"),
         ("asr", "scripted"),
@@ -27,7 +30,7 @@ async def test_the_scripted_profile_needs_no_weights(tmp_path: Path) -> None:
 
 async def test_an_endpoint_takes_the_place_of_the_language_model(tmp_path: Path) -> None:
     engines = await load_engines(
-        "scripted", store=WeightsStore(tmp_path), foreground_base_url="http://localhost:8000", foreground_model="m"
+        EnginePlan(chat=ChatPlan("endpoint", "m", base_url="http://localhost:8000")), store=WeightsStore(tmp_path)
     )
     assert isinstance(engines.chat, OpenAIChat)
     assert engines.infos[2].source == "localhost:8000"
@@ -36,12 +39,14 @@ async def test_an_endpoint_takes_the_place_of_the_language_model(tmp_path: Path)
 
 async def test_an_endpoint_without_a_proper_url_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not an http"):
-        await load_engines("scripted", store=WeightsStore(tmp_path), foreground_base_url="localhost:8000")
+        await load_engines(
+            EnginePlan(chat=ChatPlan("endpoint", base_url="localhost:8000")), store=WeightsStore(tmp_path)
+        )
 
 
 @pytest.mark.models
 async def test_the_load_bench_gets_a_real_vad_among_scripted_engines(store: WeightsStore) -> None:
-    engines = await load_engines("scripted", store=store, vad="silero")
+    engines = await load_engines(EnginePlan("silero"), store=store)
     assert isinstance(engines.vad, SileroVad)
     assert isinstance(engines.chat, ScriptedChat)
     await engines.aclose()
@@ -50,7 +55,7 @@ async def test_the_load_bench_gets_a_real_vad_among_scripted_engines(store: Weig
 @pytest.mark.models
 async def test_the_embedded_profile_talks(store: WeightsStore) -> None:
     start = time.monotonic()
-    engines = await load_engines("embedded", store=store)
+    engines = await load_engines(EMBEDDED, store=store)
     print(f"loaded in {time.monotonic() - start:.2f} s")
     assert all(info.source and info.licence for info in engines.infos)
     question = await collect(engines.tts.synthesize("What is the capital of France?", first=True))

@@ -8,12 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gateway.echo_lag import EARLIEST, SENT_SPAN, WINDOW
 from gateway.self_hearing import SelfHearing
+from models.engine_plan import EMBEDDED, ChatPlan
 from models.engines.silero_vad import SileroVad
 from models.loading import load_engines
 from models.weights import WeightsStore
@@ -52,7 +54,7 @@ async def vad(store: WeightsStore) -> AsyncIterator[SileroVad]:
 @pytest.fixture
 async def replies() -> list[Sound]:
     """What the embedded profile's voice makes of the replies."""
-    engines = await load_engines("embedded", foreground_base_url=_CLOSED_PORT)
+    engines = await load_engines(replace(EMBEDDED, chat=ChatPlan("endpoint", base_url=_CLOSED_PORT)))
     sounds = []
     for text in REPLIES:
         async with aclosing(engines.tts.synthesize(text)) as pieces:

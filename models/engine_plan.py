@@ -1,0 +1,87 @@
+"""Which engine does which role, and what it is told: all that loading needs to know. Profiles are plans with a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+AUTO = "auto"
+"""Among judges: what suits the other engines."""
+
+AsrEngine = Literal["scripted", "moonshine", "onnx", "whisper", "mlx", "endpoint"]
+"""`onnx`: any model of onnx-asr. `whisper`: Whisper base from packages, many languages."""
+
+TtsEngine = Literal["scripted", "piper", "kokoro", "mlx", "endpoint"]
+ChatEngine = Literal["scripted", "embedded", "endpoint"]
+Device = Literal["auto", "cpu", "cuda", "coreml"]
+Thinking = Literal["unchanged", "off", "chat_template_kwargs", "reasoning_effort"]
+"""Which field tells a server's model not to think before it speaks; `off`: whichever it understands."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsrPlan:
+    """Speech to text. `model`: a hub name, a folder or a server's name for it; "": the engine's own.
+
+    `language`: a BCP 47 tag that holds where the client names none; "": detected, if the engine can. `quantization`:
+    which of a model's files, such as int8; "": the engine's own choice.
+    """
+
+    engine: AsrEngine = "scripted"
+    model: str = ""
+    language: str = ""
+    device: Device = "auto"
+    quantization: str = ""
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TtsPlan:
+    """Text to speech. `voice`: the voice for names that `voices` (client's, engine's) doesn't know."""
+
+    engine: TtsEngine = "scripted"
+    model: str = ""
+    voice: str = ""
+    voices: tuple[tuple[str, str], ...] = ()
+    language: str = ""
+    device: Device = "auto"
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPlan:
+    """The foreground language model. `gguf`: a file for the embedded server, None: the packaged demo brain.
+
+    `temperature` (0…2) None: the model's own. `thinking`: how a server's model is told not to think. `extra_body`: JSON
+    object merged into each request to a server. `scripted_reply`: what the scripted one always says; "": what it heard.
+    """
+
+    engine: ChatEngine = "scripted"
+    model: str = ""
+    gguf: Path | None = None
+    temperature: float | None = None
+    thinking: Thinking = "unchanged"
+    extra_body: str = ""
+    scripted_reply: str = ""
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePlan:
+    """One cascade's engines. `judges`: names of end-of-turn judges, or AUTO; () for none."""
+
+    vad: Literal["scripted", "silero"] = "scripted"
+    asr: AsrPlan = AsrPlan()
+    chat: ChatPlan = ChatPlan()
+    tts: TtsPlan = TtsPlan()
+    judges: tuple[str, ...] = (AUTO,)
+
+
+EMBEDDED = EnginePlan("silero", AsrPlan("moonshine"), ChatPlan("embedded"), TtsPlan("piper"))
+"""All in this process, weights from packages."""
+
+SCRIPTED = EnginePlan()
+"""Fixed lines, nothing to fetch."""
