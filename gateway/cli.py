@@ -48,11 +48,14 @@ def _parser() -> argparse.ArgumentParser:
     for name, run, help_text in (
         ("serve", _serve, "serve the Realtime API"),
         ("warmup", _warmup, "fetch weights and load every engine once"),
+        ("doctor", _doctor, "check each engine by itself and say what to do about what is wrong"),
     ):
         command = commands.add_parser(
             name, help=help_text, description="Flags win over the environment, that over .env and duplex-gateway.toml."
         )
         command.set_defaults(run=run)
+        if name == "doctor":
+            command.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
         _add_settings(command)
     _add_turnlab(commands.add_parser("turnlab", help="measure turn-taking on synthetic speech"))
     replay = commands.add_parser(
@@ -204,6 +207,21 @@ def _warmup(parsed: argparse.Namespace) -> int:
         _print(f"  {info.role}: {info.name}")
     _print("warm: all engines loaded")
     return 0
+
+
+def _doctor(parsed: argparse.Namespace) -> int:
+    from gateway.doctor.report import report, report_wrong_settings
+
+    try:
+        settings = _settings(parsed)
+    except SettingsError as error:
+        report_wrong_settings(str(error), _print, as_json=parsed.json)
+        return EXIT_FAILED
+    from gateway.serving import configure_logging
+
+    # What the engines warn of is what the doctor finds, and says better.
+    configure_logging(settings.log_level if settings.log_level == "debug" else "error")
+    return 0 if report(settings, _print, as_json=parsed.json) else EXIT_FAILED
 
 
 def _endpointing(parsed: argparse.Namespace) -> int:

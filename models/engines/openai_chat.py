@@ -73,6 +73,10 @@ class OpenAIChat:
         """Close all connections."""
         await self._client.close()
 
+    def request_body(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the JSON that `request` is sent as, for whoever wants to see what the server makes of it."""
+        return self._body(request)
+
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self.model, "messages": list(request.messages), "stream": True}
         at_openai = self.server == _OPENAI_HOST
