@@ -120,9 +120,20 @@ def test_what_merely_looks_like_a_call_is_said_in_the_end(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("begins", "held"),
-    [("{", True), ('{"na', True), ('{"ci', False), ("{ s", False), ('{"name": "get_w', True),
-     ('{"name": "get_x', False), ("[l", False), ("[get_weather(", True), ("[get_weather ", False), ("```jso", True), ("```json\nx", False)],
-)  # fmt: skip
+    [
+        ("{", True),
+        ('{"na', True),
+        ('{"ci', False),
+        ("{ s", False),
+        ('{"name": "get_w', True),
+        ('{"name": "get_x', False),
+        ("[l", False),
+        ("[get_weather(", True),
+        ("[get_weather ", False),
+        ("```jso", True),
+        ("```json\nx", False),
+    ],
+)
 def test_text_is_held_no_longer_than_it_may_be_a_call(begins: str, held: bool) -> None:
     written = WrittenCalls(TOOLS)
     said = "".join(part for part in written.feed(begins) if isinstance(part, str))
