@@ -119,9 +119,9 @@ async def streamed(chat: ChatModel, request: ChatRequest, settings: Settings) ->
                     call[1] += arguments
                 case ChatEnd(finish_reason=reason):
                     reply.finish_reason = reason
+            limit_s = settings.llm_next_token_timeout_s  # thoughts are signs of life, too
             if reply.pieces or reply.calls:
                 reply.first_token_ms = reply.first_token_ms or now_ms
-                limit_s = settings.llm_next_token_timeout_s
             reply.took_ms = now_ms
     return reply
 
@@ -131,7 +131,7 @@ async def _streams(chat: ChatModel, endpoint: Endpoint | None, settings: Setting
     try:
         reply = await streamed(chat, _COUNTING, settings)
     except (EngineError, Late) as error:
-        return (await diagnosed(error, endpoint, _body(chat, endpoint), settings)).of(ROLE, check)
+        return (await diagnosed(error, endpoint, await _body(chat, endpoint), settings)).of(ROLE, check)
     figures = {"first_token_ms": reply.first_token_ms, "pieces": float(reply.pieces), "took_ms": reply.took_ms}
     if reply.finish_reason == "content_filter":
         return Diagnosis(
@@ -157,14 +157,14 @@ async def _streams(chat: ChatModel, endpoint: Endpoint | None, settings: Setting
     return sound(ROLE, check, said, **figures)
 
 
-def _body(chat: ChatModel, endpoint: Endpoint | None) -> dict[str, Any]:
+async def _body(chat: ChatModel, endpoint: Endpoint | None) -> dict[str, Any]:
     """Return what the plain request is sent as; nothing where it isn't sent."""
-    return {} if endpoint is None else cast(OpenAIChat, chat).request_body(_COUNTING)
+    return {} if endpoint is None else await cast(OpenAIChat, chat).request_body(_COUNTING)
 
 
 async def _thinking(chat: ChatModel, plan: ChatPlan, endpoint: Endpoint, settings: Settings) -> Finding:
     limit_s = settings.llm_first_token_timeout_s + settings.llm_next_token_timeout_s
-    raw = await raw_reply(endpoint, _body(chat, endpoint), limit_s)
+    raw = await raw_reply(endpoint, await _body(chat, endpoint), limit_s)
     if not raw.reasoning:
         return sound(ROLE, "thinking", "it speaks without thinking first")
     tried = plan.thinking != "unchanged"
@@ -221,7 +221,7 @@ async def _tools(chat: ChatModel, endpoint: Endpoint | None, settings: Settings)
                 "start llama.cpp with --jinja, vLLM with --enable-auto-tool-choice and a --tool-call-parser.",
                 Verdict.WARN,
             ).of(ROLE, check)
-        diagnosis = await diagnosed(error, endpoint, _body(chat, endpoint), settings)
+        diagnosis = await diagnosed(error, endpoint, await _body(chat, endpoint), settings)
         return Diagnosis(f"with functions: {diagnosis.detail}", diagnosis.advice, Verdict.WARN).of(ROLE, check)
     if reply.calls:
         name, arguments = next(iter(reply.calls.values()))

@@ -7,6 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from models.engines.openai_chat import OpenAIChat
+from models.interfaces import ChatEvent, ChatRequest, ChatText, ChatToolCall
+
+HELLO = ChatRequest(({"role": "user", "content": "Hello."},))
+
 Respond = Callable[["Exchange"], Awaitable[None]]
 
 
@@ -91,3 +96,40 @@ async def chat_server(respond: Respond) -> AsyncIterator[ChatServer]:
     finally:
         listener.close()
         await asyncio.gather(*connections)
+
+
+async def ask(respond: Respond, request: ChatRequest = HELLO, **options: Any) -> list[ChatEvent]:
+    async with chat_server(respond) as server:
+        chat = OpenAIChat(server.base_url, "some-model", **options)
+        try:
+            return [event async for event in chat.stream(request)]
+        finally:
+            await chat.aclose()
+
+
+def reply(*deltas: dict[str, Any], finish_reason: str | None = "stop", usage: Any = None) -> Respond:
+    async def respond(exchange: Exchange) -> None:
+        await exchange.begin()
+        for delta in deltas:
+            await exchange.delta(**delta)
+        if finish_reason:
+            await exchange.delta(finish_reason)
+        if usage:
+            await exchange.event({"choices": [], "usage": usage})
+        await exchange.end()
+
+    return respond
+
+
+def text_of(events: list[ChatEvent]) -> str:
+    return "".join(event.text for event in events if isinstance(event, ChatText))
+
+
+def calls_of(events: list[ChatEvent]) -> dict[int, tuple[str | None, str | None, str]]:
+    result: dict[int, tuple[str | None, str | None, str]] = {}
+    for event in events:
+        if isinstance(event, ChatToolCall):
+            call_id, name, arguments = result.get(event.index, (None, None, ""))
+            assert (call_id is None) == (event.index not in result)
+            result[event.index] = (call_id or event.call_id, name or event.name, arguments + event.arguments)
+    return result
