@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.doctor.chat_stream import RawReply, raw_reply
 from gateway.doctor.endpoint import Answer, Endpoint, refusal, shown, unreachable
-from gateway.doctor.findings import Diagnosis
+from gateway.doctor.findings import Diagnosis, Verdict
 from gateway.settings import Settings
 from models.interfaces import EngineError
 
@@ -80,11 +80,25 @@ def _of_the_stream(raw: RawReply, endpoint: Endpoint, error: EngineError) -> Dia
         return Diagnosis(f"{server} sends an error in the middle of its stream", log)
     if raw.broken:
         return Diagnosis(f"{server} sends broken JSON in its stream", "update that server, or what stands before it.")
-    if raw.whole and not raw.events:
-        return Diagnosis(
-            f"{server} does not stream: it answers in one JSON object",
-            "switch streaming on there, or put a server that streams behind the URL.",
-        )
     if error.code == "llm_stream_broken":
         return Diagnosis(f"{server} breaks off its reply", f"{log[:-1]}: it may have died, or a proxy's limit was hit.")
     return Diagnosis(f"{server} ends its stream without a reply", log)
+
+
+async def one_piece(
+    endpoint: Endpoint | None, body: Mapping[str, Any], took_ms: float, settings: Settings
+) -> Diagnosis:
+    """Return why a reply comes all at once."""
+    if endpoint is not None:
+        raw = await raw_reply(endpoint, body, settings.llm_first_token_timeout_s)
+        if raw.whole and not raw.events:
+            return Diagnosis(
+                f"{endpoint.server} does not stream: all of the reply comes in one JSON object after {took_ms:.0f} ms",
+                "switch streaming on there, or take a server that streams: replies are heard late.",
+                Verdict.WARN,
+            )
+    return Diagnosis(
+        f"the reply comes in one piece after {took_ms:.0f} ms",
+        "switch off what buffers in front of that server (a proxy's buffering), or its own streaming is off.",
+        Verdict.WARN,
+    )

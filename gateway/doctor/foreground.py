@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from gateway.doctor.chat_diagnosis import Late, diagnosed
+from gateway.doctor.chat_diagnosis import Late, diagnosed, one_piece
 from gateway.doctor.chat_stream import raw_reply
 from gateway.doctor.endpoint import Endpoint, Seen, ask, look
 from gateway.doctor.findings import Diagnosis, Finding, Verdict, sound
@@ -142,11 +142,8 @@ async def _streams(chat: ChatModel, endpoint: Endpoint | None, settings: Setting
             "its reply is empty", "take another model, or raise its token limit: it may think until it may not speak."
         ).of(ROLE, check, **figures)
     if reply.pieces < 2 and len(reply.text) > _SHORT_REPLY:
-        return Diagnosis(
-            f"the reply comes in one piece after {reply.took_ms:.0f} ms",
-            "switch off what buffers in front of that server (a proxy's buffering), or its own streaming is off.",
-            Verdict.WARN,
-        ).of(ROLE, check, **figures)
+        diagnosis = await one_piece(endpoint, await _body(chat, endpoint), reply.took_ms, settings)
+        return diagnosis.of(ROLE, check, **figures)
     said = f"first token after {reply.first_token_ms:.0f} ms, {reply.pieces} pieces in {reply.took_ms:.0f} ms"
     if reply.first_token_ms > SLOW_FIRST_TOKEN_MS:
         return Diagnosis(

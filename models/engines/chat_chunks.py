@@ -37,6 +37,8 @@ async def chunks_of(stream: Any) -> AsyncGenerator[dict[str, Any], None]:
 
     Raises CutShort, ValueError for JSON of another shape, and the SDK's and JSON's errors.
     """
+    if "html" in str(stream.response.headers.get("content-type", "")):
+        raise ValueError("a web page")
     finished = False
     async with aclosing(_whole(stream) if _is_whole(stream) else _streamed(stream)) as chunks:
         async for chunk in chunks:
