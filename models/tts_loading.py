@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import TypeVar
 
 from models.engine_plan import TtsPlan
 from models.engines.scripted import ScriptedSynthesizer
-from models.engines.voice_map import VoiceMap, check_voices
+from models.engines.voice_map import OPENAI_FEMALE, OPENAI_MALE, VoiceMap, check_voices
 from models.interfaces import EngineError, EngineInfo, SpeechSynthesizer
 from models.speech_worker import SpeechWorker
 from models.weights import WeightsStore
@@ -19,6 +21,8 @@ from models.weights_manifest import KOKORO_INT8, KOKORO_VOICE_NAMES, KOKORO_VOIC
 ROLE = "tts"
 
 PIPER_VOICE = "en_US-joe-medium"
+
+_WORD = re.compile(r"[\w.-]*")
 
 T = TypeVar("T")
 
@@ -138,4 +142,36 @@ def _readable(load: Callable[[], T], path: Path) -> T:
 
 
 async def _load_endpoint(plan: TtsPlan) -> tuple[SpeechSynthesizer, EngineInfo]:
-    raise NotImplementedError(plan.engine)
+    from models.engines.openai_tts import EndpointSynthesizer
+    from models.engines.speech_server import offered_model, offered_voices
+
+    unknown = VoiceMap(plan, own=None, standing={})
+    tts = EndpointSynthesizer(plan.base_url, plan.model, unknown, api_key=plan.api_key)
+    try:
+        if not plan.model:
+            tts.model = await offered_model(tts.client, tts.headers)
+        if listed := await offered_voices(tts.client, tts.headers):
+            tts.voice_map = server_voice_map(plan, listed, f"the server {tts.server}")
+    except BaseException:
+        await tts.aclose()
+        raise
+    return tts, EngineInfo(ROLE, tts.model, tts.server)
+
+
+def server_voice_map(plan: TtsPlan, listed: tuple[str, ...], server: str) -> VoiceMap:
+    """Return the map of voices for a server that lists its own. Raises EngineError if the plan names others.
+
+    Blends such as "af_heart+af_bella" are left to the server.
+    """
+    from models.engines.kokoro_voices import language_letter, standing_voices
+
+    plain = replace(
+        plan,
+        voice=plan.voice if _WORD.fullmatch(plan.voice) else "",
+        voices=tuple(pair for pair in plan.voices if _WORD.fullmatch(pair[1])),
+    )
+    check_voices(plain, {*listed, *OPENAI_FEMALE, *OPENAI_MALE}, server)
+    standing = standing_voices(language_letter(plan.language or "en") or "a", listed)
+    if not standing:  # no Kokoro: nobody knows how they sound
+        standing = dict(zip((*OPENAI_FEMALE, *OPENAI_MALE), cycle(listed), strict=False))
+    return VoiceMap(plan, own=listed, standing=standing, default=standing["marin"])

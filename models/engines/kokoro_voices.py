@@ -61,8 +61,7 @@ def standing_voices(letter: str, present: Collection[str]) -> dict[str, str]:
     """Return which of the `present` voices stands for each of OpenAI's in a language; {} if it has none."""
     female, male = ([name for name in names.split() if name in present] for names in _RANKED[letter])
     if not (female or male):
-        others = sorted(name for name in present if name.startswith(letter))
-        female, male = ([name for name in others if name[1:2] == sex] for sex in "fm")
+        female, male = (sorted(name for name in present if name.startswith(f"{letter}{sex}_")) for sex in "fm")
     return openai_voices(female, male)
 
 
@@ -94,4 +93,5 @@ class KokoroVoices:
     def style(self, name: str, phonemes: int) -> NDArray[np.float32]:
         """Return the style vector (float32 [1, 256]) of a voice for a text of so many phonemes, at least one."""
         rows: NDArray[np.float32] = np.asarray(self._arrays[name], np.float32).reshape(-1, STYLE_SIZE)
-        return rows[min(phonemes, len(rows)) - 1][None]
+        style: NDArray[np.float32] = rows[min(phonemes, len(rows)) - 1][None]
+        return style
