@@ -150,11 +150,7 @@ def _known(endpoint: Endpoint, models: list[dict[str, Any]]) -> Finding:
         )
     listed = ", ".join(names[:SHOWN_MODELS]) + (f" and {more} more" if (more := len(names) - SHOWN_MODELS) > 0 else "")
     if not endpoint.model:
-        if len(names) == 1:
-            return sound(endpoint.role, "model", f"{names[0]}, the only one there")
-        return Diagnosis(f"none is chosen of {listed}", f"set {setting} to one of them.", Verdict.WARN).of(
-            endpoint.role, "model"
-        )
+        return sound(endpoint.role, "model", f"{listed}; {setting} chooses among them")
     wanted = endpoint.model.removesuffix(":latest")
     if not any(str(entry["id"]).removesuffix(":latest") == wanted for entry in models):
         return Diagnosis(

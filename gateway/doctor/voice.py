@@ -6,7 +6,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from gateway.doctor.speech_bytes import Sample, speech_sample
 from gateway.doctor.speech_diagnosis import PROBE_S, diagnosed
 from gateway.settings import Settings
 from models.engine_plan import AsrPlan, TtsPlan
+from models.engines.openai_tts import EndpointSynthesizer
 from models.interfaces import AUDIO_RATE_HZ, EngineError, SpeechRecognizer, SpeechSynthesizer
 
 AUDIBLE_DBFS = -45.0
@@ -77,13 +79,17 @@ async def examine_tts(
         spoken = await spoken_sentence(tts, SENTENCES[language], settings)
     except (EngineError, TimeoutError) as error:
         diagnosis = diagnosed(error, "tts", endpoint, settings.tts_timeout_s)
-        if endpoint is not None and (closer := await _of_its_bytes(endpoint, plan, settings, language, None)):
+        if (
+            endpoint is not None
+            and isinstance(error, EngineError)
+            and (closer := await _of_its_bytes(tts, endpoint, settings, language, None)) is not None
+        ):
             diagnosis = closer
         yield diagnosis.of("tts", "speaks")
         return
     wrong = None
     if endpoint is not None:
-        wrong = await _of_its_bytes(endpoint, plan, settings, language, spoken)
+        wrong = await _of_its_bytes(tts, endpoint, settings, language, spoken)
     finding = (wrong or _heard(spoken, language, plan)).of("tts", "speaks", **_figures(spoken))
     yield finding
     if finding.verdict is not Verdict.FAIL:
@@ -154,11 +160,12 @@ def loudest_dbfs(pcm: bytes) -> float:
 
 
 async def _of_its_bytes(
-    endpoint: Endpoint, plan: TtsPlan, settings: Settings, language: str, spoken: Spoken | None
+    tts: SpeechSynthesizer, endpoint: Endpoint, settings: Settings, language: str, spoken: Spoken | None
 ) -> Diagnosis | None:
     """Return what the endpoint's bytes show that its adapter can't: another format, another rate."""
-    voice = plan.voice or dict(plan.voices).get(settings.voice, settings.voice)
-    text = SENTENCES[language]
+    speaker = cast(EndpointSynthesizer, tts)
+    voice, text = speaker.voice_map.voice(settings.voice), SENTENCES[language]
+    endpoint = replace(endpoint, model=speaker.model)
     pcm = await speech_sample(endpoint, text, voice, "pcm", settings.tts_timeout_s)
     if (wrong := _of_the_format(pcm, endpoint)) is not None:
         return wrong
@@ -178,7 +185,7 @@ async def _of_its_bytes(
 
 
 def _of_the_format(pcm: Sample, endpoint: Endpoint) -> Diagnosis | None:
-    if pcm.kind in ("mp3", "ogg", "flac", "wav"):
+    if pcm.kind in ("mp3", "ogg", "flac"):
         return Diagnosis(
             f"{endpoint.server} sends {pcm.kind.upper()} when it is asked for PCM",
             "update that server, or switch it to raw PCM (response_format pcm).",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -13,23 +14,29 @@ import trustme
 
 from gateway.cli import main
 from gateway.composition import new_session
+from gateway.doctor.ears import examine_asr
 from gateway.doctor.endpoint import Endpoint
 from gateway.doctor.findings import Finding
 from gateway.doctor.foreground import examine_foreground
+from gateway.doctor.voice import Examined, examine_tts
 from gateway.engine_choice import engine_plan
 from gateway.observing.sessions import ObservedSessions
 from gateway.session import Session
 from gateway.session_request import CASCADE, SessionRequest
 from gateway.settings import Settings
+from models.asr_loading import load_asr
 from models.chat_loading import load_chat
 from models.engines.scripted import ScriptedRecognizer, ScriptedSynthesizer, ScriptedVad
 from models.interfaces import Engines
+from models.speech_worker import SpeechWorker
+from models.tts_loading import load_tts
 from models.weights import WeightsStore
 from protocol.wire import Dialect
 from protocol.wire_law import SessionLaw
 from tests.gateway.endpoint_faults import CHAT_FAULTS, REFUSED_AT_START, Fault, Outcome
+from tests.gateway.speech_endpoint_faults import ASR_FAULTS, HEARD, TTS_FAULTS
 from tests.models.chat_server import Exchange, chat_server
-from tests.models.openai_servers import MODEL, chatting, server
+from tests.models.openai_servers import MODEL, chatting, server, speaking, tone
 
 SECRET = "wrong-key-1234"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -52,12 +59,12 @@ class Spoilt:
         self.settings = Settings()
 
     async def respond(self, exchange: Exchange) -> None:
-        await (server(chat=chatting) if self._mended else self._fault.respond)(exchange)
+        await (GOOD if self._mended else self._fault.respond)(exchange)
 
     def mend(self) -> bool:
         """Mend it, if it is the server that has the fault, and not the way to it."""
         self._mended = True
-        return self.settings.foreground_base_url == self._own_url
+        return not self._fault.tls and not self._other_way and "wrong" not in self._fault.name
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Settings]:
@@ -69,27 +76,38 @@ class Spoilt:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             tls.configure_cert(context)
         async with chat_server(self.respond, context) as served:
-            self._own_url = "" if self._fault.tls else served.base_url
-            self.settings = Settings(
-                profile="scripted",
-                foreground_base_url=self._fault.url(served.base_url),
-                foreground_model=MODEL,
-                **{"port": 0, **self._fault.settings},
-            )
+            url = self._fault.url(served.base_url)
+            self._other_way = url != served.base_url
+            role = {"ASR": "asr", "TTS": "tts"}.get(self._fault.name[:3], "foreground")
+            told = {f"{role}_base_url": url, f"{role}_model": MODEL, "port": 0, **self._fault.settings}
+            self.settings = Settings(profile="scripted", **told)
             yield self.settings
 
 
 async def diagnosed(settings: Settings) -> list[Finding]:
-    plan = engine_plan(settings).chat
-    chat, _ = await load_chat(plan, WeightsStore(settings.home))
-    endpoint = Endpoint("foreground", "FOREGROUND", plan.base_url, plan.api_key, plan.model)
+    """Return what the doctor finds in the one role that is on an endpoint."""
+    plan, store, worker = engine_plan(settings), WeightsStore(settings.home), SpeechWorker()
+    if settings.asr_base_url:
+        engine, _ = await load_asr(plan.asr, store, worker)
+        endpoint = Endpoint("asr", "ASR", plan.asr.base_url, plan.asr.api_key, plan.asr.model)
+        examining = examine_asr(engine, plan.asr, endpoint, settings)
+    elif settings.tts_base_url:
+        engine, _ = await load_tts(plan.tts, store, worker)
+        endpoint = Endpoint("tts", "TTS", plan.tts.base_url, plan.tts.api_key, plan.tts.model)
+        examining = examine_tts(engine, plan.tts, endpoint, settings, Examined())
+    else:
+        engine, _ = await load_chat(plan.chat, store)
+        endpoint = Endpoint("foreground", "FOREGROUND", plan.chat.base_url, plan.chat.api_key, plan.chat.model)
+        examining = examine_foreground(engine, plan.chat, endpoint, settings)
     try:
-        return [finding async for finding in examine_foreground(chat, plan, endpoint, settings)]
+        return [finding async for finding in examining]
     finally:
-        await chat.aclose()
+        await engine.aclose()
 
 
-IN_A_SESSION = [fault for fault in CHAT_FAULTS if fault.wire is not REFUSED_AT_START]
+GOOD = server(chat=chatting, transcription=HEARD, speech=speaking())
+FAULTS = (*CHAT_FAULTS, *ASR_FAULTS, *TTS_FAULTS)
+IN_A_SESSION = [fault for fault in FAULTS if fault.wire is not REFUSED_AT_START]
 AT_START = [fault for fault in CHAT_FAULTS if fault.wire is REFUSED_AT_START]
 
 
@@ -123,36 +141,48 @@ class Client:
     async def send(self, kind: str, **fields: Any) -> None:
         await self._session.receive_text(json.dumps({"type": kind, **fields}))
 
-    async def until(self, kind: str) -> dict[str, Any]:
+    async def until(self, *kinds: str) -> dict[str, Any]:
         async with asyncio.timeout(30):
             while True:
                 event: dict[str, Any] = json.loads(await self._session.outbox.next_frame())
                 self._session.outbox.accepted()
                 assert self._law.violations(event) == [], event
-                if event["type"] == kind:
+                if event["type"] in kinds:
                     return event
 
-    async def turn(self) -> dict[str, Any]:
-        """Type something and return the response when it is over."""
+    async def outcome(self) -> Outcome:
+        """Type something and return how the response to it ends."""
         content = [{"type": "input_text", "text": "Count, please."}]
         await self.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
         await self.send("response.create")
-        response: dict[str, Any] = (await self.until("response.done"))["response"]
-        return response
+        response = (await self.until("response.done"))["response"]
+        details = response["status_details"] or {}
+        error = details.get("error") or {}
+        return Outcome(response["status"], error.get("code") or details.get("reason") or "", error.get("message") or "")
+
+    async def transcript(self) -> Outcome:
+        """Say something in manual mode and return how its transcription ends."""
+        hearing = {"turn_detection": None, "transcription": {"model": "whisper-1"}}
+        await self.send("session.update", session={"type": "realtime", "audio": {"input": hearing}})
+        await self.send("input_audio_buffer.append", audio=base64.b64encode(tone(0.5)).decode())
+        await self.send("input_audio_buffer.commit")
+        kind = "conversation.item.input_audio_transcription."
+        event = await self.until(f"{kind}completed", f"{kind}failed")
+        error = event.get("error") or {}
+        return Outcome(event["type"].removeprefix(kind), error.get("code", ""), error.get("message", ""))
 
 
 @asynccontextmanager
-async def connected(settings: Settings, **engines: Any) -> AsyncIterator[Client]:
-    """Run a session on the language model of `settings` and on scripted ears and voice."""
-    chat = engines.get("chat")
-    if chat is None:
-        chat, _ = await load_chat(engine_plan(settings).chat, WeightsStore(settings.home))
-    loaded = Engines(
-        vad=ScriptedVad(),
-        asr=engines.get("asr") or ScriptedRecognizer(delay_ms=0),
-        chat=chat,
-        tts=engines.get("tts") or ScriptedSynthesizer(ttfb_ms=0, realtime_factor=1e6),
-    )
+async def connected(settings: Settings) -> AsyncIterator[Client]:
+    """Run a session on the endpoint of `settings`, and on scripted engines for all other roles."""
+    plan, store, worker = engine_plan(settings), WeightsStore(settings.home), SpeechWorker()
+    asr, tts = ScriptedRecognizer(delay_ms=0), ScriptedSynthesizer(ttfb_ms=0, realtime_factor=1e6)
+    chat, _ = await load_chat(plan.chat, store)
+    if settings.asr_base_url:
+        asr, _ = await load_asr(plan.asr, store, worker)
+    if settings.tts_base_url:
+        tts, _ = await load_tts(plan.tts, store, worker)
+    loaded = Engines(vad=ScriptedVad(), asr=asr, chat=chat, tts=tts)
     request = SessionRequest(CASCADE, None, Dialect.GA, {}, "realtime", None, expires_at_s=2**31)
     session = new_session(request, settings, loaded, ObservedSessions())
     run = asyncio.create_task(session.run())
@@ -165,24 +195,19 @@ async def connected(settings: Settings, **engines: Any) -> AsyncIterator[Client]
         await loaded.aclose()
 
 
-def outcome_of(response: dict[str, Any]) -> Outcome:
-    details = response["status_details"] or {}
-    error = details.get("error") or {}
-    return Outcome(response["status"], error.get("code") or details.get("reason") or "", error.get("message") or "")
-
-
 @pytest.mark.parametrize("fault", IN_A_SESSION, ids=repr)
 async def test_a_session_tells_its_client_and_goes_on(fault: Fault) -> None:
     spoilt = Spoilt(fault)
     async with spoilt.running() as settings, connected(settings) as client:
-        outcome = outcome_of(await client.turn())
+        happens = client.transcript if settings.asr_base_url else client.outcome
+        outcome = await happens()
         assert (outcome.status, outcome.code) == (fault.wire.status, fault.wire.code), outcome
         assert fault.wire.message in outcome.message
         assert SECRET not in outcome.message
         await client.send("session.update", session={"type": "realtime", "instructions": "Be brief."})
         await client.until("session.updated")
-        if spoilt.mend() and not fault.settings.get("foreground_api_key"):
-            assert outcome_of(await client.turn()).status == "completed"
+        if spoilt.mend():
+            assert (await happens()).status == "completed"
 
 
 @pytest.mark.parametrize("fault", AT_START, ids=repr)
@@ -198,5 +223,5 @@ def test_a_setting_that_can_not_be_right_is_refused_before_anything_starts(
     assert fault.diagnosis.advice in told.out + told.err
 
 
-def test_thirty_faults_and_more_are_injected() -> None:
-    assert len({fault.name for fault in CHAT_FAULTS}) == len(CHAT_FAULTS) >= 30
+def test_more_than_thirty_faults_are_injected() -> None:
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 60
