@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gateway.backends.engine_work import answer_of
 from gateway.doctor.endpoint import Endpoint, look
 from gateway.doctor.findings import Diagnosis, Finding, Verdict, sound
 from gateway.doctor.sentences import DEFAULT_LANGUAGE, SENTENCES, base_language, error_rate
@@ -124,5 +125,5 @@ async def transcribed(
     """Return the words in `pcm` and the milliseconds that took. Raises EngineError and TimeoutError."""
     began_s = time.perf_counter()
     async with asyncio.timeout(limit_s):
-        heard = await asr.transcribe(pcm, language=language)
+        heard = await answer_of(asr.transcribe(pcm, language=language))
     return (heard.text.strip() if heard is not None else ""), (time.perf_counter() - began_s) * 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
@@ -27,6 +28,8 @@ from models.tts_loading import load_tts, tts_weights
 from models.weights import ProgressCallback, WeightsError, WeightsStore
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 LOADING_S = 900.0
 """Longest time to fetch and load one role's weights (chosen: half a gigabyte over a slow line)."""
@@ -148,6 +151,9 @@ class _Examination:
             why = Diagnosis("it can't be loaded", error.message)
         except (ImportError, ValueError, OSError) as error:
             why = Diagnosis("it can't be loaded", str(error) or type(error).__name__)
+        except Exception as bug:  # the other roles are examined all the same
+            logger.exception("loading %s failed unexpectedly", role)
+            why = Diagnosis(f"loading it fails unexpectedly ({type(bug).__name__})", "report it, with what is logged.")
         else:
             if (close := getattr(engine, "aclose", None)) is not None:
                 engines.push_async_callback(close)

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from gateway.backends.engine_work import pieces_of
 from gateway.doctor.chat_diagnosis import Late, diagnosed, one_piece
 from gateway.doctor.chat_stream import raw_reply
 from gateway.doctor.endpoint import Endpoint, Seen, ask, look
@@ -100,7 +101,7 @@ async def streamed(chat: ChatModel, request: ChatRequest, settings: Settings) ->
     reply = Streamed()
     began_s = time.perf_counter()
     limit_s = settings.llm_first_token_timeout_s
-    async with aclosing(chat.stream(request)) as events:
+    async with aclosing(pieces_of(chat.stream(request))) as events:
         while True:
             try:
                 async with asyncio.timeout(limit_s):

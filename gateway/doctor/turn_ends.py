@@ -52,11 +52,13 @@ async def examine_judges(
     told, slow, figures = [], [], {}
     for judge in judges:
         took_ms, right = await _tried(judge, language)
+        if not right and judge.name in reasons:
+            continue  # not proven yet: it has no opinion until its server shows what it can do
         figures[f"{judge.name}_ms"] = took_ms
         if took_ms >= JUDGE_DEADLINE_S * 1000:
             slow.append(judge.name)
         told.append(f"{judge.name} {took_ms:.0f} ms" + ("" if right else " (doubtful)"))
-    off = "; ".join(f"{name} is off: {reasons[name].rstrip('.')}" for name in wanted if name in reasons)
+    off = "; ".join(f"without {name}: {reasons[name].rstrip('.')}" for name in wanted if name in reasons)
     detail = ", ".join(told) + (f"; {off}" if off else "")
     if slow:
         yield Diagnosis(
@@ -65,7 +67,7 @@ async def examine_judges(
             Verdict.WARN,
         ).of(ROLE, CHECK, **figures)
         return
-    if all(judge.name == "lexical" for judge in judges):
+    if set(figures) <= {"lexical_ms"}:
         yield Diagnosis(
             f"only the words' own signs are judged; {detail}" if told else f"no judge is on; {off}",
             "put a language model behind FOREGROUND_BASE_URL that shows log probabilities (llama.cpp, vLLM).",

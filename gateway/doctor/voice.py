@@ -11,6 +11,7 @@ from typing import cast
 
 import numpy as np
 
+from gateway.backends.engine_work import pieces_of
 from gateway.doctor.ears import transcribed
 from gateway.doctor.endpoint import Endpoint, look
 from gateway.doctor.findings import Diagnosis, Finding, Verdict, sound
@@ -100,7 +101,7 @@ async def spoken_sentence(tts: SpeechSynthesizer, text: str, settings: Settings)
     """Return `text` as the session's first clause. Raises EngineError and TimeoutError."""
     spoken = Spoken()
     began_s = time.perf_counter()
-    async with aclosing(tts.synthesize(text, voice=settings.voice, first=True)) as pieces:
+    async with aclosing(pieces_of(tts.synthesize(text, voice=settings.voice, first=True))) as pieces:
         while True:
             try:
                 async with asyncio.timeout(settings.tts_timeout_s):
