@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from gateway.doctor.chat_stream import RawReply, raw_reply
@@ -20,10 +19,8 @@ class Late(Exception):
         self.first = first
 
 
-async def diagnosed(
-    error: EngineError | Late, endpoint: Endpoint | None, body: Mapping[str, Any], settings: Settings
-) -> Diagnosis:
-    """Return why a reply failed; `body` is the request, which may be sent again for a closer look."""
+async def diagnosed(error: EngineError | Late, endpoint: Endpoint | None, settings: Settings) -> Diagnosis:
+    """Return why a reply failed; the server may be asked again for a closer look."""
     if isinstance(error, Late):
         if error.first:
             return Diagnosis(
@@ -41,7 +38,7 @@ async def diagnosed(
         return _refused(status, cause, error, endpoint)
     if error.code == "llm_unreachable":
         return unreachable(error, endpoint)
-    raw = await raw_reply(endpoint, body, settings.llm_first_token_timeout_s)
+    raw = await raw_reply(endpoint, settings.llm_first_token_timeout_s)
     return _of_the_stream(raw, endpoint, error)
 
 
@@ -85,12 +82,10 @@ def _of_the_stream(raw: RawReply, endpoint: Endpoint, error: EngineError) -> Dia
     return Diagnosis(f"{server} ends its stream without a reply", log)
 
 
-async def one_piece(
-    endpoint: Endpoint | None, body: Mapping[str, Any], took_ms: float, settings: Settings
-) -> Diagnosis:
+async def one_piece(endpoint: Endpoint | None, took_ms: float, settings: Settings) -> Diagnosis:
     """Return why a reply comes all at once."""
     if endpoint is not None:
-        raw = await raw_reply(endpoint, body, settings.llm_first_token_timeout_s)
+        raw = await raw_reply(endpoint, settings.llm_first_token_timeout_s)
         if raw.whole and not raw.events:
             return Diagnosis(
                 f"{endpoint.server} does not stream: all of the reply comes in one JSON object after {took_ms:.0f} ms",

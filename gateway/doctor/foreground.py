@@ -8,23 +8,23 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from gateway.backends.engine_work import pieces_of
 from gateway.doctor.chat_diagnosis import Late, diagnosed, one_piece
-from gateway.doctor.chat_stream import raw_reply
 from gateway.doctor.endpoint import Endpoint, Seen, ask, look
 from gateway.doctor.findings import Diagnosis, Finding, Verdict, sound
 from gateway.settings import Settings
 from models.engine_plan import ChatPlan
-from models.engines.openai_chat import OpenAIChat
-from models.interfaces import ChatEnd, ChatModel, ChatRequest, ChatText, ChatToolCall, EngineError
+from models.interfaces import ChatAlive, ChatEnd, ChatModel, ChatRequest, ChatText, ChatToolCall, EngineError
 
 ROLE = "foreground"
 
 SLOW_FIRST_TOKEN_MS = 1_500.0
 """From here on a first token is worth a warning (chosen: with all other stages the answer then takes over two seconds,
 beyond which callers speak again)."""
+
+LONGEST_REPLY_S = 60.0
+"""A reply is judged by what has come by then (chosen: servers that know no limit of tokens may go on for ever)."""
 
 PROBE_S = 5.0
 """Longest wait for what a server says about itself (chosen)."""
@@ -61,10 +61,11 @@ _ASKING_A_TOOL = ChatRequest(
 
 @dataclass(slots=True)
 class Streamed:
-    """A reply as a session gets it."""
+    """A reply as a session gets it. `thoughts`: characters that are not said; `calls`: name and arguments of each."""
 
     pieces: int = 0
     text: str = ""
+    thoughts: int = 0
     calls: dict[int, list[str]] = field(default_factory=dict)
     first_token_ms: float = 0.0
     took_ms: float = 0.0
@@ -82,12 +83,17 @@ async def examine_foreground(
             yield finding
         if not seen.alive:
             return
-    streaming = await _streams(chat, endpoint, settings)
+    try:
+        reply = await streamed(chat, _COUNTING, settings)
+    except (EngineError, Late) as error:
+        yield (await diagnosed(error, endpoint, settings)).of(ROLE, "streams")
+        return
+    streaming = await _streams(reply, endpoint, settings)
     yield streaming
     if streaming.verdict is Verdict.FAIL:
         return
     if endpoint is not None:
-        yield await _thinking(chat, plan, endpoint, settings)
+        yield _thinking(reply, plan, endpoint)
         if (context := await _context(endpoint, seen, settings)) is not None:
             yield context
     if plan.engine == "scripted":
@@ -118,33 +124,38 @@ async def streamed(chat: ChatModel, request: ChatRequest, settings: Settings) ->
                 case ChatToolCall(index=index, name=name, arguments=arguments):
                     call = reply.calls.setdefault(index, [name or "", ""])
                     call[1] += arguments
+                case ChatAlive(characters=characters):
+                    reply.thoughts += characters
                 case ChatEnd(finish_reason=reason):
                     reply.finish_reason = reason
             limit_s = settings.llm_next_token_timeout_s  # thoughts are signs of life, too
             if reply.pieces or reply.calls:
                 reply.first_token_ms = reply.first_token_ms or now_ms
             reply.took_ms = now_ms
+            if now_ms > LONGEST_REPLY_S * 1000:
+                break
     return reply
 
 
-async def _streams(chat: ChatModel, endpoint: Endpoint | None, settings: Settings) -> Finding:
+async def _streams(reply: Streamed, endpoint: Endpoint | None, settings: Settings) -> Finding:
     check = "streams"
-    try:
-        reply = await streamed(chat, _COUNTING, settings)
-    except (EngineError, Late) as error:
-        return (await diagnosed(error, endpoint, await _body(chat, endpoint), settings)).of(ROLE, check)
     figures = {"first_token_ms": reply.first_token_ms, "pieces": float(reply.pieces), "took_ms": reply.took_ms}
     if reply.finish_reason == "content_filter":
         return Diagnosis(
             "its content filter stops an innocent reply", "relax the filter of that server, or take another model."
+        ).of(ROLE, check, **figures)
+    if not reply.text.strip() and reply.thoughts:
+        return Diagnosis(
+            f"it thinks, and has said nothing when its {_COUNTING.max_output_tokens} tokens are over",
+            "set FOREGROUND_THINKING=off, or take a model that does not think.",
+            Verdict.WARN,
         ).of(ROLE, check, **figures)
     if not reply.text.strip():
         return Diagnosis(
             "its reply is empty", "take another model, or raise its token limit: it may think until it may not speak."
         ).of(ROLE, check, **figures)
     if reply.pieces < 2 and len(reply.text) > _SHORT_REPLY:
-        diagnosis = await one_piece(endpoint, await _body(chat, endpoint), reply.took_ms, settings)
-        return diagnosis.of(ROLE, check, **figures)
+        return (await one_piece(endpoint, reply.took_ms, settings)).of(ROLE, check, **figures)
     said = f"first token after {reply.first_token_ms:.0f} ms, {reply.pieces} pieces in {reply.took_ms:.0f} ms"
     if reply.first_token_ms > SLOW_FIRST_TOKEN_MS:
         return Diagnosis(
@@ -155,24 +166,16 @@ async def _streams(chat: ChatModel, endpoint: Endpoint | None, settings: Setting
     return sound(ROLE, check, said, **figures)
 
 
-async def _body(chat: ChatModel, endpoint: Endpoint | None) -> dict[str, Any]:
-    """Return what the plain request is sent as; nothing where it isn't sent."""
-    return {} if endpoint is None else await cast(OpenAIChat, chat).request_body(_COUNTING)
-
-
-async def _thinking(chat: ChatModel, plan: ChatPlan, endpoint: Endpoint, settings: Settings) -> Finding:
-    limit_s = settings.llm_first_token_timeout_s + settings.llm_next_token_timeout_s
-    raw = await raw_reply(endpoint, await _body(chat, endpoint), limit_s)
-    if not raw.reasoning:
+def _thinking(reply: Streamed, plan: ChatPlan, endpoint: Endpoint) -> Finding:
+    if not reply.thoughts:
         return sound(ROLE, "thinking", "it speaks without thinking first")
-    tried = plan.thinking != "unchanged"
     return Diagnosis(
-        f"it thinks for {raw.reasoning} characters before it speaks, {raw.first_text_ms:.0f} ms after it was asked",
-        f"{endpoint.prefix}_THINKING={plan.thinking} does not stop it: try another value, or another model."
-        if tried
-        else f"set {endpoint.prefix}_THINKING=off.",
+        f"it thinks for {reply.thoughts} characters before it speaks",
+        f"set {endpoint.prefix}_THINKING=off."
+        if plan.thinking == "unchanged"
+        else f"{endpoint.prefix}_THINKING={plan.thinking} does not stop it: try another value, or another model.",
         Verdict.WARN,
-    ).of(ROLE, "thinking", reasoning_characters=float(raw.reasoning), first_text_ms=raw.first_text_ms)
+    ).of(ROLE, "thinking", thought_characters=float(reply.thoughts))
 
 
 async def _context(endpoint: Endpoint, seen: Seen, settings: Settings) -> Finding | None:
@@ -219,7 +222,7 @@ async def _tools(chat: ChatModel, endpoint: Endpoint | None, settings: Settings)
                 "start llama.cpp with --jinja, vLLM with --enable-auto-tool-choice and a --tool-call-parser.",
                 Verdict.WARN,
             ).of(ROLE, check)
-        diagnosis = await diagnosed(error, endpoint, await _body(chat, endpoint), settings)
+        diagnosis = await diagnosed(error, endpoint, settings)
         return Diagnosis(f"with functions: {diagnosis.detail}", diagnosis.advice, Verdict.WARN).of(ROLE, check)
     if reply.calls:
         name, arguments = next(iter(reply.calls.values()))

@@ -84,10 +84,6 @@ class OpenAIChat:
         """Close all connections."""
         await self._client.close()
 
-    async def request_body(self, request: ChatRequest) -> dict[str, Any]:
-        """Return the JSON that `request` is sent as, for whoever wants to see what the server makes of it."""
-        return merged({**await self._body(request, None), **self._options.fields}, self._extra_body)
-
     async def _unforced(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
         """Yield a reply that may call or not. A small model that only repeats its call is told the result in words."""
         try:

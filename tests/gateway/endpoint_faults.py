@@ -43,7 +43,10 @@ REFUSED_AT_START = Outcome("serve refuses to start")
 
 @dataclass(frozen=True)
 class Fault:
-    """`url`: makes the base URL of the server's; `tls`: it speaks TLS, with a certificate of its own making."""
+    """`url`: makes the base URL of the server's; `tls`: it speaks TLS, with a certificate of its own making.
+
+    `tools`: the client of the session gives a function along.
+    """
 
     name: str
     respond: Respond
@@ -52,6 +55,7 @@ class Fault:
     settings: dict[str, Any] = field(default_factory=dict)
     url: Callable[[str], str] = lambda base_url: base_url
     tls: bool = False
+    tools: bool = False
 
     def __repr__(self) -> str:
         return self.name
@@ -380,16 +384,24 @@ CHAT_FAULTS = (
         Outcome("completed"),
     ),
     Fault(
+        "thinks until its tokens are over",
+        chat(sse(*(delta(reasoning_content=f"thought {number}. ") for number in range(9)), delta("length"))),
+        Diagnosis("streams", WARN, "has said nothing when its 96 tokens are over", "set FOREGROUND_THINKING=off"),
+        Outcome("incomplete", "max_output_tokens"),
+    ),
+    Fault(
         "refuses functions",
         chat(without_tools(refusing(400, "BadRequestError", '"auto" tool choice requires --enable-auto-tool-choice'))),
         Diagnosis("tools", WARN, "refuses functions (400)", "--enable-auto-tool-choice"),
-        Outcome("completed"),
+        Outcome("failed", "llm_http_error", "400"),
+        tools=True,
     ),
     Fault(
         "ignores functions",
         chat(without_tools(sse(*COUNTING))),
         Diagnosis("tools", WARN, "calls no function", "a model that calls functions"),
         Outcome("completed"),
+        tools=True,
     ),
     Fault(
         "broken arguments of a function call",
@@ -405,6 +417,7 @@ CHAT_FAULTS = (
         ),  # fmt: skip
         Diagnosis("tools", WARN, "its function call is malformed", "trained to call functions"),
         Outcome("completed"),
+        tools=True,
     ),
     Fault(
         "another duplex-gateway",

@@ -132,7 +132,7 @@ ASR_FAULTS = (
     Fault(
         "ASR: broken JSON",
         asr(broken_json),
-        Diagnosis("hears", FAIL, "", "look into the log"),
+        Diagnosis("hears", FAIL, "sent something unreadable", "look into the log"),
         Outcome("failed", "asr_bad_response"),
     ),
     Fault(

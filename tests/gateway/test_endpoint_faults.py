@@ -39,6 +39,7 @@ from tests.models.chat_server import Exchange, chat_server
 from tests.models.openai_servers import MODEL, chatting, server, speaking, tone
 
 SECRET = "wrong-key-1234"
+FUNCTION = {"type": "function", "name": "get_stock", "parameters": {"type": "object", "properties": {}}}
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
@@ -135,6 +136,7 @@ class Client:
     """A client of a session without a socket, whose every event is lawful."""
 
     def __init__(self, session: Session) -> None:
+        self.tools = False
         self._session = session
         self._law = SessionLaw()
 
@@ -152,9 +154,10 @@ class Client:
 
     async def outcome(self) -> Outcome:
         """Type something and return how the response to it ends."""
+        given = {"response": {"tools": [FUNCTION]}} if self.tools else {}
         content = [{"type": "input_text", "text": "Count, please."}]
         await self.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
-        await self.send("response.create")
+        await self.send("response.create", **given)
         response = (await self.until("response.done"))["response"]
         details = response["status_details"] or {}
         error = details.get("error") or {}
@@ -199,6 +202,7 @@ async def connected(settings: Settings) -> AsyncIterator[Client]:
 async def test_a_session_tells_its_client_and_goes_on(fault: Fault) -> None:
     spoilt = Spoilt(fault)
     async with spoilt.running() as settings, connected(settings) as client:
+        client.tools = fault.tools
         happens = client.transcript if settings.asr_base_url else client.outcome
         outcome = await happens()
         assert (outcome.status, outcome.code) == (fault.wire.status, fault.wire.code), outcome
