@@ -184,12 +184,14 @@ def configure_logging(level: str) -> None:
     """Log our own rooms at `level`, everything else at warning, to stderr.
 
     Never lower for libraries: at INFO uvicorn writes each client's URL, at DEBUG websockets writes the Authorization
-    header. The MCP library's errors hold what tools said, so of it nothing is written: the hub tells what failed.
+    header. The OpenAI library logs whole requests, words included, when OPENAI_LOG says so: it doesn't here.
+    The MCP library's errors hold what tools said, so of it nothing is written: the hub tells what failed.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for name in _OUR_LOGGERS:
         logging.getLogger(name).setLevel(level.upper())
-    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets"):
+    os.environ.pop("OPENAI_LOG", None)  # read when the library is imported, now or before
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "openai", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     logging.getLogger("uvicorn.error").addFilter(_is_no_false_alarm)
