@@ -17,10 +17,18 @@ class TrapServer:
     Whoever is a trap expects `requests` to stay empty.
     """
 
-    def __init__(self, body: str = "{}", *, status: str = "200 OK", header: str = "", host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        body: str | bytes = "{}",
+        *,
+        status: str = "200 OK",
+        header: str = "",
+        host: str = "127.0.0.1",
+        content_type: str = "application/json",
+    ) -> None:
         self.requests: list[bytes] = []
-        data = body.encode()
-        head = f"HTTP/1.1 {status}\r\n{header}Content-Type: application/json\r\n" if status else ""
+        data = body if isinstance(body, bytes) else body.encode()
+        head = f"HTTP/1.1 {status}\r\n{header}Content-Type: {content_type}\r\n" if status else ""
         self._answer = f"{head}Content-Length: {len(data)}\r\nConnection: close\r\n\r\n".encode() + data
         self._listening = socket.create_server((host, 0))
         self._host = host
