@@ -184,7 +184,7 @@ def configure_logging(level: str) -> None:
     """Log our own rooms at `level`, everything else at warning, to stderr.
 
     Never lower for libraries: at INFO uvicorn writes each client's URL, at DEBUG websockets writes the Authorization
-    header. The OpenAI library logs whole requests, words included, when OPENAI_LOG says so: it doesn't here.
+    header. The OpenAI library logs requests when OPENAI_LOG says so: it doesn't here.
     The MCP library's errors hold what tools said, so of it nothing is written: the hub tells what failed.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

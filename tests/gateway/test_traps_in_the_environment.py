@@ -24,7 +24,7 @@ from tests.gateway.trap_server import TrapServer
 
 SPEECH = Path(__file__).parents[1] / "data" / "speech" / "goforward.wav"
 TRAP_KEY = "sk-trapped"
-HEARD, REPLY = "Go forward ten metres.", "Certainly, ten it is."
+HEARD, REPLY, INSTRUCTIONS = "Go forward ten metres.", "Certainly, ten it is.", "You are a pelican."
 
 ROLES = ("foreground",)
 
@@ -134,9 +134,13 @@ def spoken_turn(url: str) -> list[dict[str, object]]:
             "type": "input_audio_buffer.append",
             "audio": base64.b64encode(SPEECH.read_bytes()[44:]).decode(),
         }
-        transcription = {"type": "realtime", "audio": {"input": {"transcription": {"model": "whisper-1"}}}}
+        session = {
+            "type": "realtime",
+            "instructions": INSTRUCTIONS,
+            "audio": {"input": {"transcription": {"model": "whisper-1"}}},
+        }
         for event in (
-            {"type": "session.update", "session": transcription},
+            {"type": "session.update", "session": session},
             append,
             {"type": "input_audio_buffer.commit"},
             {"type": "response.create"},
@@ -183,5 +187,7 @@ def test_each_server_gets_its_own_key_and_nothing_of_the_environments(ran: Ran, 
 
 def test_no_key_and_no_word_is_in_the_log(ran: Ran) -> None:
     assert "ready: " in ran.output
-    for secret in (TRAP_KEY, HEARD, REPLY, *(f"key-of-{role}" for role in ROLES)):
+    assert any(INSTRUCTIONS.encode() in request for request in ran.requests["foreground"])
+    for secret in (TRAP_KEY, HEARD, REPLY, INSTRUCTIONS, *(f"key-of-{role}" for role in ROLES)):
         assert secret not in ran.output
+    assert "openai._base_client" not in ran.output  # what the library would log by itself
