@@ -9,6 +9,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
+from models.interfaces import EngineError
+
 from models.engines.phoneme_alignment import ends_of_words
 
 _LOCK = threading.Lock()
@@ -107,13 +109,20 @@ def _open_backend(language: str) -> Any:
     quiet.setLevel(logging.ERROR)  # it warns of each text in which a number is several words
     # The punctuation is ours: the phonemizer's cuts "It is 6.28." at both of its stops ("six. twenty eight").
     # "remove-flags": foreign words would otherwise bring "(fr)…(en)" into the phonemes, which voices read aloud.
-    return EspeakBackend(
-        language,
-        punctuation_marks=re.compile(r"(?!)"),
-        with_stress=True,
-        language_switch="remove-flags",
-        logger=quiet,
-    )
+    try:
+        return EspeakBackend(
+            language,
+            punctuation_marks=re.compile(r"(?!)"),
+            with_stress=True,
+            language_switch="remove-flags",
+            logger=quiet,
+        )
+    except OSError as error:  # the phonemizer loads the library from a copy of it in the temporary folder
+        raise EngineError(
+            "tts_failed",
+            "espeak-ng, which knows how words sound, cannot be loaded from the temporary folder: set TMPDIR to one that "
+            "is writable and whose libraries may be loaded (not mounted noexec; in a container: --tmpfs /tmp:exec).",
+        ) from error
 
 
 def without_symbols(text: str) -> str:
