@@ -9,9 +9,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from models.interfaces import EngineError
-
 from models.engines.phoneme_alignment import ends_of_words
+from models.interfaces import EngineError
 
 _LOCK = threading.Lock()
 """espeak-ng keeps its state for the whole process: calls side by side mix the words of different sessions."""
@@ -120,8 +119,8 @@ def _open_backend(language: str) -> Any:
     except OSError as error:  # the phonemizer loads the library from a copy of it in the temporary folder
         raise EngineError(
             "tts_failed",
-            "espeak-ng, which knows how words sound, cannot be loaded from the temporary folder: set TMPDIR to one that "
-            "is writable and whose libraries may be loaded (not mounted noexec; in a container: --tmpfs /tmp:exec).",
+            "espeak-ng, which knows how words sound, cannot be loaded from the temporary folder: set TMPDIR to one "
+            "that can be written and is not mounted noexec (in a container: --tmpfs /tmp:exec).",
         ) from error
 
 
