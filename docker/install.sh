@@ -25,8 +25,8 @@ dependencies() {
   uv venv --quiet --python "$(command -v python3)" "$prefix"
   case $1 in
     embedded) install -r pyproject.toml ;;
-    quality) install -r pyproject.toml --extra quality ;;
-    cuda) install -r pyproject.toml --extra quality -r "$scripts/cuda.txt" --overrides "$scripts/cuda-overrides.txt" ;;
+    quality) install -r pyproject.toml --extra onnx-asr ;;
+    cuda) install -r pyproject.toml --extra onnx-asr -r "$scripts/cuda.txt" --overrides "$scripts/cuda-overrides.txt" ;;
     *) fail "there is no variant '$1': give quality, embedded or cuda." ;;
   esac
 }

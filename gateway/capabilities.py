@@ -55,4 +55,4 @@ def cascade_capabilities(settings: Settings, engines: Engines | None) -> dict[st
 def _languages(engine: object) -> list[str] | None:
     """Return what an engine that is bound to languages says of itself by its attribute `languages`."""
     bound = getattr(engine, "languages", None)
-    return sorted(bound) if isinstance(bound, Set) else None
+    return sorted(bound) if isinstance(bound, Set | tuple) else None
