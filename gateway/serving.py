@@ -33,6 +33,9 @@ DEAD_PEER_MS = 40_000
 Pings alone don't do it, since a connection with unsent bytes is only closed once they are sent.
 """
 
+MAX_FRAME_BYTES = 24 * 2**20
+"""Largest WebSocket message of a client; OpenAI takes appends of 15 MiB."""
+
 _PORT_TRIES = 10
 _FALSE_ALARMS = frozenset(
     {
@@ -165,7 +168,7 @@ def server_config(app: Starlette, settings: Settings) -> uvicorn.Config:
         ws="websockets-sansio",
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
         http="httptools",
-        ws_max_size=24 * 2**20,  # OpenAI takes appends of 15 MiB
+        ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,  # base64 audio barely shrinks and costs CPU per message
         ws_ping_interval=20.0,
         ws_ping_timeout=20.0,
