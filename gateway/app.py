@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, cast
 
 from starlette.applications import Starlette
@@ -16,8 +14,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, WebSocketRoute
 
-from gateway.backends.cascade import CascadeBackend, Tap
 from gateway.capabilities import cascade_capabilities
+from gateway.composition import new_session, session_defaults
 from gateway.endpoints.client_secrets import ClientSecretsEndpoint
 from gateway.endpoints.ephemeral_keys import EphemeralKeys, signing_key
 from gateway.endpoints.errors import http_error, server_error, unknown_socket
@@ -28,29 +26,18 @@ from gateway.endpoints.metrics import MetricsEndpoint
 from gateway.endpoints.model_list import ModelsEndpoint
 from gateway.endpoints.observer import ObserverEndpoint
 from gateway.endpoints.paths import realtime_routes
-from gateway.endpoints.realtime import CASCADE, DEFAULT_MODEL, RealtimeEndpoint, SessionFactory, SessionRequest
+from gateway.endpoints.realtime import RealtimeEndpoint, SessionFactory
 from gateway.endpoints.socket_session import RealtimeSession
 from gateway.engine_choice import engine_plan
-from gateway.event_log import EventLog, EventLogWriter
-from gateway.g711 import G711Codec
-from gateway.hearing import Hearing
-from gateway.mcp.allowed_hosts import AllowedHosts
+from gateway.event_log import EventLogWriter
 from gateway.metrics import Metrics
 from gateway.observing.sessions import ObservedSessions
 from gateway.recording.disk import RecordingDisk
-from gateway.recording.recorder import SessionRecorder
 from gateway.service import Service
-from gateway.session import Session
+from gateway.session_request import CASCADE, SessionRequest
 from gateway.settings import Settings
-from gateway.turns.settings import Deadlines
 from models.inference_worker import InferenceWorker
 from models.interfaces import EngineError, EngineInfo, Engines
-from protocol.audio_time import Samples, samples_from_ms, samples_from_s
-from protocol.beta.fields import DEFAULT_VOICE as BETA_DEFAULT_VOICE
-from protocol.ids import random_id
-from protocol.session import SessionProtocol
-from protocol.session_settings import SessionDefaults
-from protocol.wire import Dialect
 
 logger = logging.getLogger(__name__)
 
@@ -199,98 +186,6 @@ class _Composition:
             self._recordings,
             listening=self._listening,
         )
-
-
-def new_session(
-    request: SessionRequest,
-    settings: Settings,
-    engines: Engines,
-    observed: ObservedSessions,
-    event_logs: EventLogWriter | None = None,
-    recordings: RecordingDisk | None = None,
-    *,
-    listening: InferenceWorker | None = None,
-    now: Callable[[], Samples] | None = None,
-    taps: Sequence[Tap] = (),
-) -> Session:
-    """Return a new session on the cascade, the only backend so far.
-
-    `listening` listens for echoes; None: the event loop does. `now`: another gateway clock than the machine's.
-    """
-    session_id = random_id("sess")
-    now = now or session_clock()
-    defaults = session_defaults(settings, request.dialect)
-    if request.kind == "transcription" and request.model:
-        defaults = replace(defaults, transcription_model=request.model)
-    model = request.model or DEFAULT_MODEL
-    playout_delay = samples_from_ms(settings.playout_delay_ms)
-    observer = observed.observer(
-        session_id,
-        now,
-        {"model": model, "backend": request.backend, "kind": request.kind, "dialect": request.dialect},
-    )
-    recorder = None if recordings is None else SessionRecorder(recordings, session_id, random_id, playout_delay)
-    backend = CascadeBackend(
-        engines,
-        new_id=random_id if recorder is None else recorder.new_id,
-        now=now,
-        session_key=session_id,
-        deadlines=Deadlines(
-            transcript=samples_from_s(settings.asr_timeout_s),
-            first_token=samples_from_s(settings.llm_first_token_timeout_s),
-            next_token=samples_from_s(settings.llm_next_token_timeout_s),
-            speech=samples_from_s(settings.tts_timeout_s),
-        ),
-        playout_delay=playout_delay,
-        taps=(observer.told, *taps) if recorder is None else (observer.told, recorder.tap, *taps),
-    )
-    observer.follow(backend.machine)
-    if recorder is not None:
-        recorder.begin(backend.machine.settings)
-    return Session(
-        session_id=session_id,
-        protocol=SessionProtocol(
-            ids=random_id,
-            session_id=session_id,
-            model=model,
-            expires_at_s=request.expires_at_s,
-            defaults=defaults,
-            kind=request.kind,
-            g711=G711Codec(),
-            initial=request.session,
-        ),
-        backend=backend,
-        hearing=Hearing(
-            engines.vad,
-            playout_delay=playout_delay,
-            worker=listening,
-        ),
-        now=now,
-        mcp_hosts=AllowedHosts(settings.mcp_allow_host, bound=settings.host),
-        mcp_call_deadline_s=settings.mcp_timeout_s,
-        recorder=recorder,
-        log=event_logs.open(session_id) if event_logs is not None else EventLog.off(),
-        dialect=request.dialect,
-        observer=observer,
-        playout_delay=playout_delay,
-    )
-
-
-def session_defaults(settings: Settings, dialect: Dialect) -> SessionDefaults:
-    """Return what sessions begin with."""
-    voice = settings.voice
-    if dialect is Dialect.BETA and voice == SessionDefaults().voice:
-        voice = BETA_DEFAULT_VOICE
-    defaults = SessionDefaults(
-        voice=voice, context_tokens=settings.foreground_context_tokens, speculation=settings.speculation
-    )
-    return replace(defaults, instructions=settings.instructions) if settings.instructions else defaults
-
-
-def session_clock() -> Callable[[], Samples]:
-    """Return a gateway clock that starts now."""
-    start_s = time.monotonic()
-    return lambda: samples_from_s(time.monotonic() - start_s)
 
 
 async def load_engines(settings: Settings) -> Engines:

@@ -50,11 +50,14 @@ def _parser() -> argparse.ArgumentParser:
     for name, run, help_text in (
         ("serve", _serve, "serve the Realtime API"),
         ("warmup", _warmup, "fetch weights and load every engine once"),
+        ("doctor", _doctor, "check each engine by itself and say what to do about what is wrong"),
     ):
         command = commands.add_parser(
             name, help=help_text, description="Flags win over the environment, that over .env and duplex-gateway.toml."
         )
         command.set_defaults(run=run)
+        if name == "doctor":
+            command.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
         _add_settings(command)
     config = commands.add_parser(
         "config",
@@ -85,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     replay.add_argument("--all", action="store_true", help="print the decisions that stay the same, too")
     replay.set_defaults(run=_replay)
+    _add_rehearse(commands.add_parser("rehearse", help="hold a conversation with scripted engines, without waiting"))
     commands.add_parser("version", help="print the version").set_defaults(run=_version)
     commands.add_parser("play", help="send a WAV file to a gateway and save the answer", add_help=False)
     return parser
@@ -105,6 +109,31 @@ def _add_turnlab(parser: argparse.ArgumentParser) -> None:
     )
     bench.set_defaults(run=_endpointing)
     _add_settings(bench)
+
+
+def _add_rehearse(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Has a scripted user say TEXTs to the same session, turn-taking and protocol that are served, on scripted "
+        "engines and virtual time: is it the loop, or the room and the models?"
+    )
+    parser.add_argument("texts", nargs="+", metavar="TEXT", help="what the user says, one turn each")
+    parser.add_argument(
+        "--interrupt-after", type=_seconds, metavar="S", help="cut in when a reply has been heard for S seconds"
+    )
+    parser.add_argument(
+        "--reply", default="", metavar="TEXT", help="what the agent always says (default: what it heard)"
+    )
+    parser.add_argument(
+        "--observe", action="store_true", help="print what observers of the session read, as JSON lines"
+    )
+    parser.set_defaults(run=_rehearse)
+
+
+def _seconds(word: str) -> float:
+    seconds = float(word)
+    if not 0 <= seconds <= 60:
+        raise argparse.ArgumentTypeError("give 0 to 60 seconds")
+    return seconds
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
@@ -232,6 +261,21 @@ def _licenses(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _doctor(parsed: argparse.Namespace) -> int:
+    from gateway.doctor.report import report, report_wrong_settings
+
+    try:
+        settings = _settings(parsed)
+    except SettingsError as error:
+        report_wrong_settings(str(error), _print, as_json=parsed.json)
+        return EXIT_FAILED
+    from gateway.serving import configure_logging
+
+    # What the engines warn of is what the doctor finds, and says better.
+    configure_logging(settings.log_level if settings.log_level == "debug" else "error")
+    return 0 if report(settings, _print, as_json=parsed.json) else EXIT_FAILED
+
+
 def _endpointing(parsed: argparse.Namespace) -> int:
     settings = _settings(parsed)
     from clients.turnlab.endpointing import POLICIES
@@ -282,6 +326,18 @@ def _replay(parsed: argparse.Namespace) -> int:
         _print(f"{total} decisions, none changed: the core answered {len(recording.steps)} inputs bit for bit as then")
     else:
         _print(f"{total} decisions then; {replay.changed} lines differ (- then, + now)")
+    return 0
+
+
+def _rehearse(parsed: argparse.Namespace) -> int:
+    from gateway.rehearsal import RehearsalStuck, rehearse
+
+    try:
+        rehearse(
+            parsed.texts, _print, interrupt_after_s=parsed.interrupt_after, reply=parsed.reply, observe=parsed.observe
+        )
+    except RehearsalStuck as bug:
+        return _fail(str(bug), EXIT_FAILED)
     return 0
 
 

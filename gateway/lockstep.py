@@ -14,12 +14,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from gateway.app import load_engines, new_session
 from gateway.backends.cascade import Tap
-from gateway.endpoints.realtime import CASCADE, SessionRequest
+from gateway.composition import new_session
 from gateway.lockstep_engines import Answers, computed, in_lockstep
 from gateway.observing.sessions import ObservedSessions
 from gateway.session import Session
+from gateway.session_request import CASCADE, SessionRequest
 from gateway.settings import Settings
 from gateway.virtual_loop import VirtualLoop
 from models.engines.scripted import ScriptedChat, ScriptedSynthesizer
@@ -81,14 +81,22 @@ class LockstepSession:
         """Read the session's outbox as a socket's writer does, until cancelled."""
         while True:
             frame = await self._session.outbox.next_frame()
+            self._session.outbox.accepted()
             self._said.append(Stamped(samples_from_s(self._loop.time() - self._start_s), json.loads(frame)))
 
 
 @asynccontextmanager
 async def lockstep_session(
-    engines: Engines, settings: Settings | None = None, *, taps: Sequence[Tap] = ()
+    engines: Engines,
+    settings: Settings | None = None,
+    *,
+    taps: Sequence[Tap] = (),
+    observed: ObservedSessions | None = None,
 ) -> AsyncIterator[LockstepSession]:
-    """Run a session on `engines` (see `in_lockstep`) in a VirtualLoop until left. Bugs raise an ExceptionGroup."""
+    """Run a session on `engines` (see `in_lockstep`) in a VirtualLoop until left. Bugs raise an ExceptionGroup.
+
+    `observed` is told of all that an observer could read.
+    """
     request = SessionRequest(CASCADE, None, Dialect.GA, {}, "realtime", None, expires_at_s=2**31)
     loop = asyncio.get_running_loop()
     start_s = loop.time()
@@ -96,7 +104,8 @@ async def lockstep_session(
     def now() -> Samples:
         return samples_from_s(loop.time() - start_s)
 
-    session = new_session(request, settings or Settings(), engines, ObservedSessions(), now=now, taps=taps)
+    observed = observed or ObservedSessions()
+    session = new_session(request, settings or Settings(), engines, observed, now=now, taps=taps)
     client = LockstepSession(session)
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(session.run()), tasks.create_task(client.read())]
@@ -116,6 +125,8 @@ async def lockstep_engines(settings: Settings) -> AsyncIterator[Engines]:
 
     VAD, ASR and judges are the real ones; the reply is scripted, since when a turn is over is decided before it.
     """
+    from gateway.app import load_engines  # with the app comes the whole server
+
     engines = await computed(load_engines(settings))
     try:
         reply = ScriptedChat([SCRIPTED_REPLY], ttft_ms=FIRST_TOKEN_MS)

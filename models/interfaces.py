@@ -156,6 +156,13 @@ class ChatToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ChatAlive:
+    """The model writes, but nothing to pass on yet: it thinks, or a tool call isn't whole. `characters` of thoughts."""
+
+    characters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ChatEnd:
     """The reply is whole. `finish_reason` as in chat completions: stop, length, tool_calls, content_filter."""
 
@@ -165,7 +172,7 @@ class ChatEnd:
     output_tokens: int = 0
 
 
-ChatEvent = ChatText | ChatToolCall | ChatEnd
+ChatEvent = ChatText | ChatToolCall | ChatAlive | ChatEnd
 
 
 class ChatModel(Protocol):

@@ -16,7 +16,7 @@ from models.judge_loading import Endpoint, chosen_judges, judge_weights, load_ju
 from models.speech_worker import SpeechWorker
 from models.tts_loading import load_tts, tts_weights
 from models.weights import ProgressCallback, WeightsStore
-from models.weights_manifest import TURN_TAKING, packaged
+from models.weights_manifest import TURN_TAKING, Weight, packaged
 
 _BYTES_PER_SAMPLE = 2
 
@@ -35,7 +35,7 @@ async def load_engines(
     if plan.chat.engine == "endpoint":
         endpoint = Endpoint(plan.chat.base_url, plan.chat.model, plan.chat.api_key)
     needed = [
-        *([TURN_TAKING] if plan.vad == "silero" else ()),
+        *vad_weights(plan),
         *asr_weights(plan.asr),
         *tts_weights(plan.tts),
         *chat_weights(plan.chat),
@@ -45,7 +45,7 @@ async def load_engines(
     worker = SpeechWorker()
     loaded = await _all_or_none(
         worker,
-        _load_vad(plan, store),
+        load_vad(plan, store),
         load_asr(plan.asr, store, worker),
         load_chat(plan.chat, store),
         load_tts(plan.tts, store, worker),
@@ -81,7 +81,13 @@ async def _all_or_none(
     return loaded
 
 
-async def _load_vad(plan: EnginePlan, store: WeightsStore) -> tuple[VoiceActivityDetector, EngineInfo]:
+def vad_weights(plan: EnginePlan) -> tuple[Weight, ...]:
+    """Return the weights that loading the plan's VAD takes from the store."""
+    return (TURN_TAKING,) if plan.vad == "silero" else ()
+
+
+async def load_vad(plan: EnginePlan, store: WeightsStore) -> tuple[VoiceActivityDetector, EngineInfo]:
+    """Return the VAD of the plan and what it is. Its weights are in `store`."""
     if plan.vad == "scripted":
         return ScriptedVad(), EngineInfo("vad", "scripted")
     from models.engines.silero_vad import SileroVad

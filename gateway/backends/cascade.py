@@ -39,6 +39,7 @@ from gateway.turns.inputs import (
     CommitRequested,
     ContextProvided,
     FunctionCallDelta,
+    GenerationAlive,
     GenerationEnded,
     GenerationFailed,
     HeardByClient,
@@ -74,6 +75,7 @@ from gateway.turns.settings import (
     TurnSettings,
 )
 from models.interfaces import (
+    ChatAlive,
     ChatEnd,
     ChatRequest,
     ChatText,
@@ -442,6 +444,8 @@ class CascadeBackend:
                             self._tell(TextDelta(response_id, text))
                         case ChatToolCall(index=index, call_id=call_id, name=name, arguments=arguments):
                             self._tell(FunctionCallDelta(response_id, index, call_id, name, arguments))
+                        case ChatAlive(characters=characters):
+                            self._tell(GenerationAlive(response_id, characters))
                         case ChatEnd():
                             self._tell(GenerationEnded(response_id, event.finish_reason, _usage(event)))
         except EngineError as error:

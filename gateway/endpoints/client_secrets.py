@@ -18,7 +18,8 @@ from gateway.endpoints.ephemeral_keys import EphemeralKey, EphemeralKeys
 from gateway.endpoints.errors import Refused, error_response
 from gateway.endpoints.json_body import json_body
 from gateway.endpoints.keys import Keys
-from gateway.endpoints.realtime import DEFAULT_MODEL, ModelNotFound, choose_backend
+from gateway.endpoints.realtime import ModelNotFound, choose_backend
+from gateway.session_request import DEFAULT_MODEL
 from protocol.beta.session_requests import session_request, session_with_key
 from protocol.client_secrets import ClientSecretRequest, client_secret_request, configured_session
 from protocol.errors import ProtocolError

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 from gateway.endpoints.access import Refusal
 from gateway.endpoints.errors import error_response
 from gateway.endpoints.keys import Keys
-from gateway.endpoints.realtime import CASCADE
+from gateway.session_request import CASCADE
 
 
 def _openais_names() -> tuple[str, ...]:

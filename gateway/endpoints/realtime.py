@@ -6,7 +6,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -18,6 +17,7 @@ from gateway.endpoints.keys import Admission, Keys
 from gateway.endpoints.not_served import CALLS
 from gateway.endpoints.socket_session import RealtimeSession, SocketSession
 from gateway.service import Service, ServiceState
+from gateway.session_request import CASCADE, SessionRequest
 from protocol.errors import ProtocolError
 from protocol.gateway_extension import from_query
 from protocol.session_settings import SessionKind
@@ -25,34 +25,11 @@ from protocol.wire import Dialect
 
 logger = logging.getLogger(__name__)
 
-CASCADE = "cascade"
-
-DEFAULT_MODEL = "gpt-realtime"
-"""What a session calls its model when nobody named one."""
-
 NOT_SERVED_YET = {
     "duplex": "The model `duplex` is not available: this gateway has no native full-duplex model loaded.",
     "twin": "The model `twin` is not available: it compares two backends and this gateway has only one.",
 }
 """Names that never fall back to another backend (design §1)."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionRequest:
-    """What a client asked for in its handshake. `model` is its own word for it, `backend` ours.
-
-    In a transcription session `model` means the recogniser (LiveKit's STT plugin sends both parameters). `session`: the
-    settings of its ephemeral key, and ours of the URL (GA shape, checked), None without. `expires_at_s`: the session's
-    latest end, in seconds since the epoch.
-    """
-
-    backend: str
-    model: str | None
-    dialect: Dialect
-    query: Mapping[str, str]
-    kind: SessionKind
-    session: Mapping[str, Any] | None
-    expires_at_s: int
 
 
 SessionFactory = Callable[[SessionRequest], RealtimeSession]

@@ -27,6 +27,7 @@ from gateway.turns.actions import (
 from gateway.turns.inputs import (
     ContextProvided,
     FunctionCallDelta,
+    GenerationAlive,
     GenerationEnded,
     GenerationFailed,
     Input,
@@ -46,7 +47,8 @@ from protocol.backend_events import ContextForeseen, ContextRequested, EngineFau
 Answers = list[tuple[Samples, Input]]
 """What an engine answers, each after a delay."""
 
-_Reply = list[tuple[Samples, TextDelta | FunctionCallDelta | GenerationEnded | GenerationFailed]]
+_Written = TextDelta | FunctionCallDelta | GenerationAlive | GenerationEnded | GenerationFailed
+_Reply = list[tuple[Samples, _Written]]
 _Speech = list[tuple[Samples, SynthesizedSpeech | SynthesisEnded]]
 
 NEAR: Samples = samples_from_ms(200)
@@ -236,7 +238,7 @@ class _Found:
                     self.recognitions.append(_Recognition(asked[1], asked[2], at - asked[0], message))
             case Judged(item_id=item_id, pause=pause):
                 self._judged(message, at, self._asked.get(("pause", item_id, pause)))
-            case TextDelta() | FunctionCallDelta() | GenerationEnded() | GenerationFailed():
+            case TextDelta() | FunctionCallDelta() | GenerationAlive() | GenerationEnded() | GenerationFailed():
                 if (writing := self._writing.get(message.response_id)) is not None:
                     writing[1].append((at - writing[0], message))
             case SynthesizedSpeech(chunk=chunk) | SynthesisEnded(chunk=chunk):

@@ -177,6 +177,14 @@ class FunctionCallDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class GenerationAlive:
+    """The language model writes what is neither said nor called: `characters` of thoughts, or part of a call."""
+
+    response_id: str
+    characters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationEnded:
     """The model's reply is whole. `finish_reason` as in chat completions."""
 
@@ -262,6 +270,7 @@ Input = (
     | ContextProvided
     | TextDelta
     | FunctionCallDelta
+    | GenerationAlive
     | GenerationEnded
     | GenerationFailed
     | SynthesizedSpeech

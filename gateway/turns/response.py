@@ -12,6 +12,7 @@ from gateway.turns.actions import Action, Generate, StopGenerating, StopResponse
 from gateway.turns.inputs import (
     ContextProvided,
     FunctionCallDelta,
+    GenerationAlive,
     GenerationEnded,
     GenerationFailed,
     SynthesisEnded,
@@ -68,6 +69,7 @@ ResponseInput = (
     ContextProvided
     | TextDelta
     | FunctionCallDelta
+    | GenerationAlive
     | GenerationEnded
     | GenerationFailed
     | SynthesizedSpeech
@@ -233,6 +235,9 @@ class Response:
                 self._token(now)
                 self._call(message, out)
                 self._count(len(message.arguments), now, out)
+            case GenerationAlive(characters=characters):
+                self._token(now)
+                self._count(characters, now, out)
             case GenerationEnded():
                 self._generated(message, now, out)
             case _:

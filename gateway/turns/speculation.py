@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from gateway.turns.actions import Generate, StopGenerating
-from gateway.turns.inputs import ContextProvided, FunctionCallDelta, GenerationEnded, GenerationFailed, TextDelta
+from gateway.turns.inputs import (
+    ContextProvided,
+    FunctionCallDelta,
+    GenerationAlive,
+    GenerationEnded,
+    GenerationFailed,
+    TextDelta,
+)
 from gateway.turns.observations import DropReason, Speculated, SpeculationFate
 from gateway.turns.response import Output, ResponseInput
 from gateway.turns.settings import LONGEST_REPLY, STARTS_A_TURN, Deadlines
@@ -134,7 +141,11 @@ class Speculation:
                 pass
             case TextDelta(text=written) | FunctionCallDelta(arguments=written):
                 running.deadline = now + deadlines.next_token
-                self._keep(running, message, len(written), out)
+                running.pieces.append(message)
+                self._count(running, len(written) + 1, out)  # empty pieces take memory, too
+            case GenerationAlive(characters=thought):
+                running.deadline = now + deadlines.next_token
+                self._count(running, thought, out)
             case GenerationEnded():
                 running.deadline = None
                 running.stage = _Stage.WRITTEN
@@ -142,10 +153,9 @@ class Speculation:
             case _:
                 pass  # no voice and no tool works for it
 
-    def _keep(self, running: _Running, piece: Piece, characters: int, out: list[Output]) -> None:
-        """Keep a piece. Overflow rule: an answer that outgrows the longest reply is dropped; nobody was told of it."""
-        running.pieces.append(piece)
-        running.size += characters + 1  # empty pieces take memory, too
+    def _count(self, running: _Running, characters: int, out: list[Output]) -> None:
+        """Overflow rule: an answer that outgrows the longest reply is dropped; nobody was told of it."""
+        running.size += characters
         if running.size > LONGEST_REPLY:
             self.drop(DropReason.TOO_LONG, out)
 

@@ -27,6 +27,13 @@ class ReplyText:
         self._place = _Place.START
         self._held = ""
         self._high_surrogate = ""
+        self.thought = False
+        """Whether there was a block of thoughts."""
+
+    @property
+    def thinking(self) -> bool:
+        """Whether a block of thoughts is open."""
+        return self._place is _Place.THINKING
 
     def feed(self, content: Any) -> str:
         """Return the reply text that this delta's `content` (string, list of parts, null) brings, possibly ""."""
@@ -46,7 +53,7 @@ class ReplyText:
                     return ""  # may still become the tag
                 self._place = _Place.REPLY
                 return self._held
-            self._place = _Place.THINKING
+            self._place, self.thought = _Place.THINKING, True
         if self._place is _Place.THINKING:
             _, tag, rest = self._held.partition(_THINK_END)
             if not tag:

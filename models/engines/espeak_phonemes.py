@@ -1,4 +1,4 @@
-"""English text to IPA phonemes by espeak-ng, for the voices that speak phonemes (Piper, Kokoro)."""
+"""Text to IPA phonemes by espeak-ng, for the voices that speak phonemes (Piper, Kokoro)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,31 @@ from models.interfaces import EngineError
 _LOCK = threading.Lock()
 """espeak-ng keeps its state for the whole process: calls side by side mix the words of different sessions."""
 
-_backends: dict[str, Any] = {}
+_backends: dict[tuple[str, bool], Any] = {}
 
-_MARKS = re.compile(r'(?:\s|[;!?¡¿—…"«»“”(){}\[\]]|[.,:](?!\d)|–(?!\d))+')
+TIE = "\u0361"
+"""What stands between the two halves of a diphthong or an affricate, where it is asked for."""
+
+_MARKS = re.compile(r'(?:\s|[;!?¡¿—…"«»“”(){}\[\]।॥]|[.,:](?!\d)|–(?!\d))+')
 """White space and punctuation, which espeak-ng would drop. A stop, comma or colon before a digit is a number's own."""
 
 _WORD = re.compile(r"\S+")
 
-_PAUSES = {"?": "?", "!": "!", ".": ".", ";": ";", "—": ";", "–": ";", "…": ";", ":": ":", ",": ",", "(": ",", ")": ","}
+_PAUSES = {
+    "?": "?",
+    "!": "!",
+    ".": ".",
+    "।": ".",
+    "॥": ".",
+    ";": ";",
+    "—": ";",
+    "–": ";",
+    "…": ";",
+    ":": ":",
+    ",": ",",
+    "(": ",",
+    ")": ",",
+}
 """What is spoken for punctuation, the strongest first. On the right is all that Piper's voices were trained on:
 espeak-ng, which read for them, makes a semicolon of dashes and ellipses. A bracket is a comma (chosen)."""
 
@@ -40,15 +57,16 @@ class Phonemes:
     words: tuple[tuple[int, int], ...]
 
 
-def phonemize(text: str, *, language: str = "en-us") -> Phonemes:
-    """Return the phonemes of `text`.
+def phonemize(text: str, *, language: str = "en-us", tied: bool = False) -> Phonemes:
+    """Return the phonemes of `text`, which is in espeak-ng's `language`; if `tied`, with TIE in double sounds.
 
     Any thread may call it; calls take turns. About 1 ms a sentence.
     """
     with _LOCK:
-        if language not in _backends:
-            _backends[language] = _open_backend(language)
-        return _Reader(_backends[language]).read(text)
+        key = language, tied
+        if key not in _backends:
+            _backends[key] = _open_backend(language, tied)
+        return _Reader(_backends[key]).read(text)
 
 
 class _Reader:
@@ -97,7 +115,7 @@ class _Reader:
         return [" ".join(found.split()) for found in phonemes]
 
 
-def _open_backend(language: str) -> Any:
+def _open_backend(language: str, tied: bool) -> Any:
     import espeakng_loader
     from phonemizer.backend import EspeakBackend
     from phonemizer.backend.espeak.wrapper import EspeakWrapper
@@ -113,6 +131,7 @@ def _open_backend(language: str) -> Any:
             language,
             punctuation_marks=re.compile(r"(?!)"),
             with_stress=True,
+            tie=tied,
             language_switch="remove-flags",
             logger=quiet,
         )

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from models.engines.chat_text import ReplyText
+from models.engine_plan import Thinking
+from models.engines.call_syntax import Tools
+from models.engines.chat_chunks import chunk_stream, chunks_of
+from models.engines.chat_reply import ChatReply
 from models.engines.openai_endpoint import (
     as_engine_error,
     authorization,
+    first_model,
     is_stale_connection,
+    is_too_long,
+    is_unknown_model,
     normal_base_url,
     open_client,
+    refusal_words,
     server_name,
 )
-from models.engines.tool_call_stream import ToolCallStream
-from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, EngineError
+from models.engines.request_options import RequestOptions
+from models.engines.required_call import RequiredCall, callable_tools, must_call
+from models.engines.told_tools import answered_calls, canonical, with_results_in_words, with_tools_in_words
+from models.extra_body import merged
+from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, ChatToolCall, EngineError
 
 logger = logging.getLogger(__name__)
-
-_FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 
 _OPENAI_HOST = "api.openai.com"
 """The one server that wants `max_completion_tokens` and knows `prompt_cache_key`; others may refuse unknown keys."""
@@ -30,8 +39,10 @@ _OPENAI_HOST = "api.openai.com"
 class OpenAIChat:
     """ChatModel over `POST {base_url}/chat/completions`, streamed.
 
-    `extra_body` goes into every request (for instance `{"id_slot": 0}`). An empty `api_key` sends none. A request's own
-    temperature wins over `temperature`.
+    `model` "": the first that the server lists. `extra_body` goes into every request (for instance `{"id_slot": 0}`).
+    An empty `api_key` sends none. A request's own temperature wins over `temperature`; `thinking`, unless it is
+    "unchanged", over a request's own reasoning effort. `calls_by_schema`: the server is known to ignore `tool_choice`.
+    `knows_tools` False: so does its model's template with tools, which are told in words where one must be called.
     """
 
     def __init__(
@@ -42,69 +53,162 @@ class OpenAIChat:
         api_key: str = "",
         temperature: float | None = None,
         extra_body: dict[str, Any] | None = None,
+        thinking: Thinking = "unchanged",
+        calls_by_schema: bool = False,
+        knows_tools: bool = True,
     ) -> None:
         self.base_url = normal_base_url(base_url)
         self.model = model
         self.server = server_name(self.base_url)
         self._temperature = temperature
         self._extra_body = extra_body or {}
-        self._wants_usage = True
+        self._knows_tools = knows_tools
+        self._options = RequestOptions(thinking, at_openai=self.server == _OPENAI_HOST)
+        self._required = RequiredCall(self._reply, self.server, by_schema=calls_by_schema)
+        self._warned_of_thoughts = False
         self._client = open_client(self.base_url, api_key)
         self._headers = authorization(api_key)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
         """Yield the reply's pieces, then one ChatEnd; see ChatModel.
 
-        Raises EngineError: llm_unreachable, llm_auth, llm_http_error, llm_context_length, llm_stream_broken,
-        llm_bad_response.
+        Raises EngineError: llm_unreachable, llm_tls, llm_auth, llm_rate_limit, llm_model_not_found, llm_http_error,
+        llm_context_length, llm_stream_broken, llm_bad_response, llm_no_call, llm_repeated_call.
         """
-        try:
-            chunks = await self._open(self._body(request))
-        except Exception as error:
-            raise as_engine_error(error, self.server) from error
-        try:
-            async with aclosing(self._events(chunks)) as events:
-                async for event in events:
-                    yield event
-        finally:
-            await chunks.close()  # closes the connection, on which the server stops its work
+        reply = self._required.stream(request) if must_call(request) else self._unforced(request)
+        async with aclosing(reply) as events:
+            async for event in events:
+                yield event
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._client.close()
 
-    def _body(self, request: ChatRequest) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": self.model, "messages": list(request.messages), "stream": True}
+    async def request_body(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the JSON that `request` is sent as, for whoever wants to see what the server makes of it."""
+        return merged({**await self._body(request, None), **self._options.fields}, self._extra_body)
+
+    async def _unforced(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
+        """Yield a reply that may call or not. A small model that only repeats its call is told the result in words."""
+        try:
+            async with aclosing(self._reply(request, None)) as events:
+                async for event in events:
+                    yield event
+                return
+        except _RepeatedCall:
+            logger.info("the model repeats a function call; its result is told in words")
+        in_words = dataclasses.replace(request, messages=with_results_in_words(request.messages), tools=())
+        said = False
+        async with aclosing(self._reply(in_words, None, callable_tools(request))) as events:
+            async for event in events:
+                match event:
+                    case ChatToolCall():
+                        continue
+                    case ChatEnd(finish_reason=reason):
+                        if not said:
+                            raise EngineError(
+                                "llm_repeated_call",
+                                f"The language model at {self.server} repeats its function call instead of the result.",
+                            )
+                        yield dataclasses.replace(event, finish_reason="stop" if reason == "tool_calls" else reason)
+                    case _:
+                        said = said or isinstance(event, ChatText)
+                        yield event
+
+    async def _reply(
+        self, request: ChatRequest, schema: dict[str, Any] | None, written: Tools | None = None
+    ) -> AsyncGenerator[ChatEvent, None]:
+        """Yield one reply; `written`: functions that a call in its text may be of, None: those of the request."""
+        try:
+            body = await self._body(request, schema)
+            stream = await self._open(body)
+        except EngineError:
+            raise
+        except Exception as error:
+            raise as_engine_error(error, self.server) from error
+        answered = frozenset() if must_call(request) or not request.tools else answered_calls(request.messages)
+        called = False
+        reply = ChatReply(callable_tools(request) if written is None else written)
+        try:
+            async with aclosing(chunks_of(stream)) as chunks, aclosing(reply.events(chunks)) as events:
+                async for event in events:
+                    if isinstance(event, ChatToolCall) and not called:
+                        called = True
+                        if reply.written and (event.name, canonical(event.arguments)) in answered:
+                            raise _RepeatedCall
+                    yield event
+        except (AttributeError, KeyError, IndexError, TypeError) as error:  # JSON of another shape
+            raise as_engine_error(ValueError("unexpected chunk"), self.server) from error
+        except (_RepeatedCall, EngineError):
+            raise
+        except Exception as error:
+            raise _broken(error, self.server) from error
+        finally:
+            await stream.close()  # closes the connection, on which the server stops its work
+        self._note_thoughts(reply)
+
+    def _note_thoughts(self, reply: ChatReply) -> None:
+        if reply.thought and self._options.switches_thinking and not self._warned_of_thoughts:
+            self._warned_of_thoughts = True
+            logger.warning(
+                "the model at %s thinks before it speaks, although it is told not to (%s)",
+                self.server,
+                self._options.describe() or "it refused to be told",
+            )
+
+    async def _body(self, request: ChatRequest, schema: dict[str, Any] | None) -> dict[str, Any]:
+        if not self.model:
+            self.model = await first_model(self._client, self._headers, self.server)
+        messages = request.messages
+        in_words = schema is not None and not self._knows_tools
+        if in_words:
+            allowed = callable_tools(request)
+            messages = with_tools_in_words(
+                messages, [tool for tool in request.tools if tool["function"]["name"] in allowed]
+            )
+        body: dict[str, Any] = {"model": self.model, "messages": list(messages), "stream": True}
         at_openai = self.server == _OPENAI_HOST
-        if request.tools:  # `tools: []` is refused by OpenAI and vLLM
+        if request.tools and not in_words:  # `tools: []` is refused by OpenAI and vLLM
             body["tools"] = list(request.tools)
-            body["tool_choice"] = request.tool_choice
-            if request.parallel_tool_calls is not None:
+            body["tool_choice"] = request.tool_choice if schema is None else "none"
+            if request.parallel_tool_calls is not None and schema is None:
                 body["parallel_tool_calls"] = request.parallel_tool_calls
+        if schema is not None:
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "function_call", "schema": schema},
+            }
         if request.max_output_tokens is not None:
             body["max_completion_tokens" if at_openai else "max_tokens"] = request.max_output_tokens
         temperature = self._temperature if request.temperature is None else request.temperature
         if temperature is not None:
             body["temperature"] = temperature
-        if request.reasoning_effort is not None:
+        if request.reasoning_effort is not None and not self._options.switches_thinking:
             body["reasoning_effort"] = request.reasoning_effort
         if at_openai and request.session_key:
             body["prompt_cache_key"] = request.session_key
-        return {**body, **self._extra_body}
+        return body
 
     async def _open(self, body: dict[str, Any]) -> Any:
-        """Return the open stream of JSON chunks; the first refusal of `stream_options` is remembered."""
+        """Return the open stream of chunks; what the server refuses is left out from now on."""
         import openai
 
-        if self._wants_usage:
+        options = self._options
+        while True:
             try:
-                return await self._post({**body, "stream_options": {"include_usage": True}})
-            except (openai.BadRequestError, openai.UnprocessableEntityError):
-                chunks = await self._post(body)  # raises again if it wasn't for `stream_options`
-                self._wants_usage = False
-                logger.info("the language model server refuses stream_options; it is asked without usage from now on")
-                return chunks
-        return await self._post(body)
+                stream = await self._post(merged({**body, **options.fields}, self._extra_body))
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as refusal:
+                if is_too_long(refusal) or is_unknown_model(refusal):
+                    raise
+                left = options.without(refusal_words(refusal))
+                if left is None:
+                    raise
+                options = left
+            else:
+                if options is not self._options:
+                    self._options = options
+                    logger.info("%s is asked with these options from now on: %s", self.server, options.describe())
+                return stream
 
     async def _post(self, body: dict[str, Any]) -> Any:
         try:
@@ -115,8 +219,6 @@ class OpenAIChat:
             return await self._post_once(body)
 
     async def _post_once(self, body: dict[str, Any]) -> Any:
-        from openai import AsyncStream
-
         # Plain JSON instead of the SDK's typed chunks: less CPU for each token, and no field is a surprise.
         return await self._client.post(
             "/chat/completions",
@@ -124,38 +226,12 @@ class OpenAIChat:
             options={"headers": self._headers},
             cast_to=object,
             stream=True,
-            stream_cls=AsyncStream[object],
+            stream_cls=chunk_stream(),
         )
 
-    async def _events(self, chunks: Any) -> AsyncGenerator[ChatEvent, None]:
-        reply = ReplyText()
-        calls = ToolCallStream()
-        finish_reason = ""
-        usage: dict[str, Any] = {}
-        anything = False
-        try:
-            async for chunk in chunks:
-                if not isinstance(chunk, dict):
-                    raise ValueError("a chunk is no object")
-                usage = chunk["usage"] if isinstance(chunk.get("usage"), dict) else usage
-                choices = chunk.get("choices") or [{}]  # the chunk with the usage has none
-                delta = choices[0].get("delta") or {}
-                finish_reason = choices[0].get("finish_reason") or finish_reason
-                if text := reply.feed(delta.get("content")):
-                    anything = True
-                    yield ChatText(text)
-                for piece in delta.get("tool_calls") or ():
-                    if (event := calls.feed(piece)) is not None:
-                        yield event
-        except (AttributeError, KeyError, TypeError) as error:  # JSON of another shape
-            raise as_engine_error(ValueError("unexpected chunk"), self.server) from error
-        except Exception as error:
-            raise _broken(error, self.server) from error
-        if text := reply.end():
-            yield ChatText(text)
-        if not calls.all_named or not (anything or calls or finish_reason):
-            raise as_engine_error(ValueError("no reply"), self.server)
-        yield _end(finish_reason, bool(calls), usage)
+
+class _RepeatedCall(Exception):
+    """The model writes a call that was answered already."""
 
 
 def _broken(error: Exception, server: str) -> EngineError:
@@ -164,18 +240,3 @@ def _broken(error: Exception, server: str) -> EngineError:
     if known.code in ("llm_unreachable", "llm_http_error"):
         return EngineError("llm_stream_broken", f"The language model server {server} broke off its reply.")
     return known
-
-
-def _end(finish_reason: str, has_calls: bool, usage: dict[str, Any]) -> ChatEnd:
-    if has_calls and finish_reason not in ("length", "content_filter"):
-        finish_reason = "tool_calls"  # some servers say "stop" or "function_call"
-    elif finish_reason not in _FINISH_REASONS:
-        finish_reason = "stop"
-    details = usage.get("prompt_tokens_details")
-    details = details if isinstance(details, dict) else {}
-    return ChatEnd(
-        finish_reason,
-        input_tokens=int(usage.get("prompt_tokens") or 0),
-        cached_tokens=int(details.get("cached_tokens") or 0),
-        output_tokens=int(usage.get("completion_tokens") or 0),
-    )

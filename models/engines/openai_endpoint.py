@@ -7,8 +7,12 @@ certificates of SSL_CERT_FILE hold for https everywhere. `~/.netrc` is never rea
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
+import socket
+import ssl
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,6 +23,18 @@ CONNECT_TIMEOUT_S = 5.0
 
 SILENCE_TIMEOUT_S = 60.0
 """Longest silence of a server, first token included: prefill of a long prompt on a CPU takes tens of seconds."""
+
+LISTING_TIMEOUT_S = 5.0
+"""How long a server may take to list its models (chosen: it answers from memory)."""
+
+_LONGEST_REFUSAL = 4_000
+
+_TOO_LONG = re.compile(
+    r"context (?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens|token limit", re.I
+)
+_UNKNOWN_MODEL = re.compile(r"\bmodel\b[^.]{0,120}\b(?:not found|not exist|unknown|not available)", re.I)
+_NO_CHAT = re.compile(r"embed|rerank|whisper|\btts\b|kokoro|transcri|moderation", re.I)
+"""In the names of models that don't chat (chosen)."""
 
 _CONTEXT_ERRORS = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 """OpenAI's and vLLM's code, and llama.cpp's type, for a prompt that is too long."""
@@ -117,36 +133,131 @@ def is_stale_connection(error: Exception) -> bool:
     return isinstance(error, openai.APIConnectionError) and isinstance(error.__cause__, lost)
 
 
-def as_engine_error(error: Exception, server: str) -> EngineError:
-    """Return what a client may know of `error`: what happened at which server and what to do, none of its body."""
+async def first_model(client: Any, headers: dict[str, Any], server: str) -> str:
+    """Return the first model that `server` lists, but for those that surely can't chat.
+
+    Raises EngineError: llm_model_not_found where it lists none, or what its failure is called (`as_engine_error`).
+    """
     import openai
+
+    try:
+        async with asyncio.timeout(LISTING_TIMEOUT_S):
+            listing = await client.get("/models", options={"headers": headers}, cast_to=object)
+    except TimeoutError as error:
+        raise EngineError("llm_unreachable", f"The language model server {server} did not answer in time.") from error
+    except openai.NotFoundError:
+        listing = {}
+    except Exception as error:
+        raise as_engine_error(error, server) from error
+    models = listing.get("data") if isinstance(listing, dict) else None
+    names = [
+        model["id"]
+        for model in (models if isinstance(models, list) else ())
+        if isinstance(model, dict) and isinstance(model.get("id"), str) and not _NO_CHAT.search(model["id"])
+    ]
+    if not names:
+        raise EngineError(
+            "llm_model_not_found", f"The language model server {server} lists no model: name the one to be asked for."
+        )
+    return str(names[0])
+
+
+def as_engine_error(error: Exception, server: str, *, role: str = "language model", prefix: str = "llm") -> EngineError:
+    """Return what a client may know of `error`: what happened at which server and what to do, none of its body.
+
+    `role`: what the server is for; `prefix` begins the codes: auth, rate_limit, context_length, model_not_found,
+    http_error, tls, unreachable, bad_response, stream_broken.
+    """
+    import openai
+
+    def fault(code: str, what: str) -> EngineError:
+        return EngineError(f"{prefix}_{code}", f"The {role} server {server} {what}")
 
     match error:
         case openai.AuthenticationError() | openai.PermissionDeniedError():
-            return EngineError("llm_auth", f"The language model server {server} refused the API key; check the key.")
-        case openai.APIStatusError() if _error_words(error) & _CONTEXT_ERRORS:
-            return EngineError("llm_context_length", f"The conversation is too long for the model at {server}.")
-        case openai.NotFoundError():
-            return EngineError(
-                "llm_http_error",
-                f"The language model server {server} answered 404: check the base URL and the model name.",
-            )
+            return fault("auth", "refused the API key; check the key.")
+        case openai.APIStatusError() if is_too_long(error):
+            return EngineError(f"{prefix}_context_length", f"The conversation is too long for the model at {server}.")
+        case openai.APIStatusError() if is_unknown_model(error):
+            return fault("model_not_found", "doesn't have the model that it is asked for; check the model name.")
         case openai.APIStatusError():
+            code = "rate_limit" if error.status_code == 429 else "http_error"
             words = ", ".join(sorted(_error_words(error)))
-            return EngineError(
-                "llm_http_error",
-                f"The language model server {server} answered {error.status_code}{f' ({words})' if words else ''}.",
-            )
+            return fault(code, f"answered {error.status_code}{f' ({words})' if words else ''}{_advice(error)}.")
         case openai.APITimeoutError():
-            return EngineError("llm_unreachable", f"The language model server {server} did not answer in time.")
+            return fault("unreachable", "did not answer in time.")
         case openai.APIConnectionError():
-            return EngineError(
-                "llm_unreachable", f"The language model server {server} can't be reached; check that it runs."
-            )
+            return _connection_fault(error, fault)
+        case openai.APIError() if is_too_long(error):
+            return EngineError(f"{prefix}_context_length", f"The conversation is too long for the model at {server}.")
+        case openai.APIError():  # in the middle of a stream that had begun well
+            words = ", ".join(sorted(_error_words(error)))
+            return fault("stream_broken", f"broke off its reply with an error{f' ({words})' if words else ''}.")
         case ValueError() | RecursionError():  # JSON or UTF-8 that isn't, or is nested without end
-            return EngineError("llm_bad_response", f"The language model server {server} sent something unreadable.")
+            return fault("bad_response", "sent something unreadable.")
         case _:
-            return EngineError("llm_stream_broken", f"The language model server {server} broke off its reply.")
+            return fault("stream_broken", "broke off its reply.")
+
+
+def _advice(error: Any) -> str:
+    """Return what to do about an HTTP status."""
+    status: int = error.status_code
+    match status:
+        case 404:
+            return ": check the base URL and the model name"
+        case 429:
+            return ": it takes no more requests for now; wait, or raise its limit"
+        case 503:
+            return ": it is overloaded, or still loading its model"
+        case _ if 300 <= status < 400:
+            return ", a redirect, which isn't followed so that the key goes nowhere else; give its final address"
+        case _ if status >= 500:
+            return ", a failure of its own; its log says more"
+        case _:
+            return ""
+
+
+def _connection_fault(error: Exception, fault: Callable[[str, str], EngineError]) -> EngineError:
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return fault(
+                "tls",
+                f"has a certificate that isn't trusted ({cause.verify_message}); "
+                "point SSL_CERT_FILE to the authority that signed it.",
+            )
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return fault("tls", "does not speak TLS as expected; if it speaks plain HTTP its URL begins with http://.")
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return fault("unreachable", "can't be reached; its name is unknown, check the base URL.")
+    return fault("unreachable", "can't be reached; check that it runs.")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield `error` and what led to it."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def is_too_long(error: Any) -> bool:
+    """Return whether a server says that the prompt is too long: by a code, or, as vLLM and LM Studio, in words only."""
+    return bool(_error_words(error) & _CONTEXT_ERRORS) or bool(_TOO_LONG.search(refusal_words(error)))
+
+
+def is_unknown_model(error: Any) -> bool:
+    """Return whether a server says that it doesn't have the model."""
+    if error.status_code not in (400, 404):
+        return False
+    return "model_not_found" in _error_words(error) or bool(_UNKNOWN_MODEL.search(refusal_words(error)))
+
+
+def refusal_words(error: Any) -> str:
+    """Return the beginning of what a server says about an error. To look for known words; nobody is shown it."""
+    return str(error.body if error.body is not None else error.message)[:_LONGEST_REFUSAL]
 
 
 def _error_words(error: Any) -> set[str]:

@@ -1,12 +1,30 @@
-"""onnxruntime sessions as all our engines want them: on the CPU, quiet, with few threads that don't spin."""
+"""onnxruntime sessions as all our engines want them: quiet, with few threads that don't spin."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+_PROVIDERS = {"cuda": "CUDAExecutionProvider", "coreml": "CoreMLExecutionProvider"}
+"""Device in the settings → onnxruntime's name of it."""
 
-def open_session(model: Path | bytes, *, threads: int = 1) -> Any:
+
+def providers(device: str) -> list[str]:
+    """Return the execution providers for `device` (auto, cpu, cuda, coreml), the CPU last.
+
+    auto: CUDA where this onnxruntime has it. CoreML only by name: it compiles for each length of input anew.
+    Raises ValueError if the device is not there.
+    """
+    import onnxruntime
+
+    present = onnxruntime.get_available_providers()
+    wanted = _PROVIDERS.get(device, _PROVIDERS["cuda"] if device == "auto" else "")
+    if wanted and wanted not in present and device != "auto":
+        raise ValueError(f"this onnxruntime has no {wanted}")
+    return [*([wanted] if wanted in present else []), "CPUExecutionProvider"]
+
+
+def open_session(model: Path | bytes, *, threads: int = 1, device: str = "cpu") -> Any:
     """Return an `onnxruntime.InferenceSession` of a model file or its content, with `threads` intra-op threads.
 
     Spinning is off: spinning threads keep a core busy between calls, which starves the event loop on small machines.
@@ -20,7 +38,7 @@ def open_session(model: Path | bytes, *, threads: int = 1) -> Any:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(
-        model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]
+        model if isinstance(model, bytes) else str(model), options, providers=providers(device)
     )
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +15,10 @@ from numpy.typing import NDArray
 from models.engines.espeak_phonemes import phonemize
 from models.engines.ort_session import StoppableRun, open_session
 from models.engines.phoneme_durations import DURATIONS
-from models.engines.silence_trimming import SilenceTrimmer
+from models.engines.spoken_part import MAX_SPEED, MIN_SPEED, PartAudio, engine_errors
 from models.engines.vits_graph import split_voice
-from models.inference_worker import InferenceWorker, Priority, WorkerClosedError, WorkerOverloadedError
-from models.interfaces import AUDIO_RATE_HZ, EngineError, SpeechPiece, WordTime
-from models.resampling import PcmResampler
+from models.inference_worker import InferenceWorker, Priority
+from models.interfaces import SpeechPiece
 
 MAX_PHONEMES = 400
 """Longest text synthesised at once, about 25 s of speech: bounds latency and memory. Longer text is cut at a space."""
@@ -30,9 +27,6 @@ NOISE_SCALE = 0.0
 NOISE_W = 0.0
 """Piper's scales of random variation in sound (voice default 0.667) and rhythm (0.8). At 0 the same text gives the same
 samples; the graph's random generators have no seed that a caller could set."""
-
-PIECE_S = 0.5
-"""Longest piece handed out, so that a reply can be cut near the point where it stopped."""
 
 FRAME_SAMPLES = 256
 """Samples of the voice's own rate that one latent frame becomes (VITS' hop, in all of Piper's qualities)."""
@@ -47,11 +41,6 @@ is taken. 10 do in Piper's medium quality (tried, 2026-11-30)."""
 
 SAME_WITHIN = 2**-17
 """Samples that differ by less than a quarter of a step of 16 bits are the same."""
-
-MIN_SPEED, MAX_SPEED = 0.25, 1.5
-"""The Realtime API's range of `speed`."""
-
-_BYTES_PER_SAMPLE = 2
 
 T = TypeVar("T")
 
@@ -68,7 +57,7 @@ class _Part:
 class _Latents:
     """What the encoder made of a part: `frames` (float32 [1, channels, frames]) and what else the decoder takes.
 
-    `words`: (end in the text, end in frames) of each word; None if the voice doesn't tell.
+    `words`: (end in the text, end in samples of the voice's rate) of each word; None if the voice doesn't tell.
     """
 
     frames: NDArray[np.float32]
@@ -103,11 +92,11 @@ class PiperSynthesizer:
         length_scale = 1.0 / min(max(speed, MIN_SPEED), MAX_SPEED)
         run = StoppableRun()
         said = 0
-        try:
+        with engine_errors():
             parts = await self._worker.run(lambda: self._parts(text), priority=priority)
             for index, part in enumerate(parts):
                 urgency = priority if index == 0 else Priority.TTS_REST
-                audio = _PartAudio(self._rate_hz, said)
+                audio = PartAudio(self._rate_hz, said)
                 latents = await self._run(partial(self._encode, part, length_scale, run), urgency, run)
                 for start, end in _windows(latents.frames.shape[2]):
                     samples = await self._run(partial(self._decode, latents, start, end, run), urgency, run)
@@ -115,12 +104,6 @@ class PiperSynthesizer:
                         yield piece
                     urgency = Priority.TTS_REST
                 said = audio.said
-        except WorkerOverloadedError as error:
-            raise EngineError("tts_overloaded", "The speech synthesiser is overloaded: too many sessions.") from error
-        except WorkerClosedError as error:
-            raise EngineError("tts_failed", "The speech synthesiser is shut down.") from error
-        except Exception as error:
-            raise EngineError("tts_failed", "The speech synthesiser failed on this text.") from error
 
     async def _run(self, job: Callable[[], T], priority: Priority, run: StoppableRun) -> T:
         return await self._worker.run(job, priority=priority, terminate=run.stop)
@@ -168,7 +151,7 @@ class PiperSynthesizer:
         words = None
         if self._timed:
             frames = np.cumsum(found[DURATIONS].ravel())
-            words = tuple((text_end, int(frames[ends[end] - 1])) for text_end, end in part.words)
+            words = tuple((text_end, int(frames[ends[end] - 1]) * FRAME_SAMPLES) for text_end, end in part.words)
         return _Latents(found[latent], {name: found[name] for name in rest}, words)
 
     def _decode(self, latents: _Latents, start: int, end: int, run: StoppableRun) -> NDArray[np.float32]:
@@ -201,51 +184,6 @@ def _windows(frames: int) -> Iterator[tuple[int, int]]:
     while start < frames:
         yield start, end
         start, end = end, min(end + WINDOW_FRAMES, frames)
-
-
-class _PartAudio:
-    """One part's samples on their way out: without the silence around them, at 24 kHz, with the words in them.
-
-    `said`: samples at 24 kHz that came before it, and later those up to its end.
-    """
-
-    def __init__(self, rate_hz: int, said: int) -> None:
-        self.said = said
-        self._offset = said
-        self._scale = AUDIO_RATE_HZ / rate_hz
-        self._trimmer = SilenceTrimmer(rate_hz)
-        self._resampler = PcmResampler(rate_hz)
-        self._words: deque[tuple[int, int]] | None = None
-
-    def feed(
-        self, samples: NDArray[np.float32], words: tuple[tuple[int, int], ...] | None, *, last: bool
-    ) -> Iterator[SpeechPiece]:
-        """Yield what `samples` complete; `words` are those of the whole part."""
-        loud = self._trimmer.feed(samples)
-        if last:
-            loud = np.concatenate((loud, self._trimmer.finish()))
-        pcm = self._resampler.feed(loud, last=last)
-        if self._words is None and words is not None and pcm:
-            ends = ((text_end, self._place(frames)) for text_end, frames in words)
-            self._words = deque(ends)
-        size = int(PIECE_S * AUDIO_RATE_HZ)
-        for start in range(0, len(pcm) // _BYTES_PER_SAMPLE, size):
-            piece = pcm[start * _BYTES_PER_SAMPLE : (start + size) * _BYTES_PER_SAMPLE]
-            self.said += len(piece) // _BYTES_PER_SAMPLE
-            rest = last and (start + size) * _BYTES_PER_SAMPLE >= len(pcm)
-            yield SpeechPiece(piece, None if words is None else self._ended(rest))
-
-    def _place(self, frames: int) -> int:
-        """Return where a word ends (24 kHz, in the whole text), `frames` into the part."""
-        return self._offset + max(0, math.ceil((frames * FRAME_SAMPLES - self._trimmer.dropped) * self._scale))
-
-    def _ended(self, rest: bool) -> tuple[WordTime, ...]:
-        """Return the words that have ended by now, at the part's end all the `rest`."""
-        ended = []
-        while self._words and (rest or self._words[0][1] <= self.said):
-            text_end, audio_end = self._words.popleft()
-            ended.append(WordTime(text_end, min(audio_end, self.said)))
-        return tuple(ended)
 
 
 def cut_between_words(phonemes: str, limit: int) -> list[str]:

@@ -1,6 +1,6 @@
 """What a beta client may send: OpenAI's beta types, narrowed where they say less than the API accepts.
 
-The limits are GA's, at the beta paths (`protocol.wire_rules`, `protocol.beta.fields`).
+The limits are GA's, at the beta paths (`protocol.client_shapes`, `protocol.beta.fields`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from openai.types.beta.realtime import (
 from pydantic import BaseModel
 
 from protocol.beta.fields import beta_path
+from protocol.client_shapes import CLIENT_RULES
 from protocol.shapes import Rules
-from protocol.wire_rules import CLIENT_RULES
 
 SHAPES: dict[str, Any] = {
     "session.update": SessionUpdateEvent,

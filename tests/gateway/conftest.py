@@ -13,10 +13,10 @@ import pytest
 import uvicorn
 
 from gateway.app import create_app, service_of
-from gateway.endpoints.realtime import SessionRequest
 from gateway.outbox import Outbox
 from gateway.service import Service
 from gateway.serving import open_sockets, server_config
+from gateway.session_request import SessionRequest
 from gateway.settings import Settings
 from models.interfaces import EngineInfo, Engines
 from protocol.errors import ProtocolError

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gateway.app import session_clock
 from gateway.backends.cascade import CascadeBackend
+from gateway.composition import session_clock
 from gateway.event_log import EventLog, EventLogWriter
 from gateway.g711 import G711Codec
 from gateway.hearing import Hearing

