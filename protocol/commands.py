@@ -157,14 +157,16 @@ class Configure:
 
     `turn_detection` None: the client ends turns by hand. `audio_output`: responses that the gateway starts are spoken.
     `live_transcript`: the client asked for a transcription model that writes while the user still speaks.
-    `language`: ISO-639-1 hint for the recogniser, or None. `transcript_logprobs`: the client reads how probable each
-    token of a transcript was. `speculation`: the language model may start before a turn is certainly over.
+    `language`: ISO-639-1 hint for the recogniser, or None. `transcript_prompt`: words that it may expect, "" for none.
+    `transcript_logprobs`: the client reads how probable each token of a transcript was. `speculation`: the language
+    model may start before a turn is certainly over.
     """
 
     turn_detection: TurnDetection | None
     audio_output: bool = True
     live_transcript: bool = False
     language: str | None = None
+    transcript_prompt: str = ""
     transcript_logprobs: bool = False
     speculation: bool = True
 

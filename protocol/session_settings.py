@@ -281,6 +281,7 @@ class SessionSettings:
             audio_output=self.output_modality == "audio",
             live_transcript=_is_live(transcription),
             language=transcription.get("language"),
+            transcript_prompt=_expected_words(transcription),
             transcript_logprobs=self.wants_logprobs,
             speculation=self._speculation(),
         )
@@ -303,6 +304,12 @@ _PLAIN_FIELDS: dict[str, Any] = {
 def voice_name(voice: str | Mapping[str, Any] | None) -> str:
     """Return a voice's name; a voice object's id, since strict clients break on the object in a server event."""
     return (voice["id"] if isinstance(voice, Mapping) else voice) or ""
+
+
+def _expected_words(transcription: Mapping[str, Any]) -> str:
+    """Return the client's `prompt` and `keywords` as the one text that recognisers take."""
+    given = (transcription.get("prompt"), ", ".join(transcription.get("keywords") or ()))
+    return " ".join(text for text in given if text)
 
 
 def _is_live(transcription: Mapping[str, Any] | None) -> bool:

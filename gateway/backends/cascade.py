@@ -152,6 +152,7 @@ class CascadeBackend:
         self._machine = TurnMachine(settings, new_id)
         self._audio = InputAudio()
         self._language: str | None = None
+        self._prompt = ""
         self._logprobs = False
         self._contexts: dict[str, ResponseContext] = {}
         self._item_audio: dict[str, bytes] = {}  # until it is handed to the recogniser, in the same call
@@ -261,6 +262,7 @@ class CascadeBackend:
             )
         )
         self._language = command.language
+        self._prompt = command.transcript_prompt
         self._logprobs = command.transcript_logprobs
         settings = replace(
             self._machine.settings,
@@ -378,7 +380,9 @@ class CascadeBackend:
         """Return the final words of `pcm`. Raises EngineError."""
         recogniser = self._engines.asr
         async with self._recognising:
-            heard = await answer_of(recogniser.transcribe(pcm, language=self._language, logprobs=self._logprobs))
+            heard = await answer_of(
+                recogniser.transcribe(pcm, language=self._language, prompt=self._prompt, logprobs=self._logprobs)
+            )
         return heard or Transcription("")
 
     async def _transcribe(self, item_id: str, pcm: bytes) -> None:
@@ -400,7 +404,9 @@ class CascadeBackend:
 
     async def _look(self, item_id: str, pcm: bytes) -> None:
         try:
-            heard = await answer_of(self._engines.asr.transcribe(pcm, language=self._language, partial_of=item_id))
+            heard = await answer_of(
+                self._engines.asr.transcribe(pcm, language=self._language, prompt=self._prompt, partial_of=item_id)
+            )
         except EngineError:
             heard = None  # the final transcript will tell what is wrong
         self._tell(PartialTranscript(item_id, None if heard is None else heard.text))

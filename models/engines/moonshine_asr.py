@@ -13,19 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.engines.ort_session import StoppableRun, open_session
-from models.inference_worker import InferenceWorker, Priority, WorkerClosedError, WorkerOverloadedError
-from models.interfaces import EngineError, TokenLogprob, Transcription
+from models.engines.recognition_queue import RecognitionQueue
+from models.engines.spoken_languages import SpokenLanguages
+from models.inference_worker import InferenceWorker
+from models.interfaces import TokenLogprob, Transcription
+from models.long_audio import is_silent, split_at_quiet_points
 from models.resampling import SPEECH_RATE_HZ, to_float16k
-
-MAX_PIECE_S = 30.0
-"""Longest audio decoded at once: the model is trained on pieces up to about 30 s. Longer audio is cut where quiet."""
 
 TRAILING_SILENCE_S = 0.3
 """Zeros put behind each piece. Where audio ends with the last sound, short words repeat ("Five, five, five…"). 0.25 s
 of silence cured all cases tried and took the word error rate of 12 spoken sentences from 5 % to 0 (2026-11-29)."""
-
-SILENCE_PEAK = 4 / 32_768
-"""Audio that never exceeds this (4 steps of 16 bits, −78 dBFS) is digital silence and is not decoded."""
 
 MIN_MEAN_LOG_PROBABILITY = -1.0
 """A text less likely than this (mean of its tokens' natural log) is taken as noise: Whisper's own threshold. Here clear
@@ -42,8 +39,6 @@ _MAX_TOKENS_PER_S = 6.5
 _EXTRA_TOKENS = 8
 _START_TOKEN = 1
 _END_TOKEN = 2
-_CUT_SEARCH_S = 10.0
-_CUT_WINDOW_S = 0.1
 
 _Tokens = list[tuple[bytes, float]]
 """Tokens in UTF-8 with their log probabilities; joined they are the text."""
@@ -56,8 +51,10 @@ class MoonshineRecognizer:
     once as `worker` has threads.
     """
 
-    def __init__(self, folder: Path, worker: InferenceWorker) -> None:
-        self._worker = worker
+    def __init__(self, folder: Path, worker: InferenceWorker, *, language: str = "") -> None:
+        """`language`: what is spoken where a client names none; any but English is told of in the log."""
+        self._queue = RecognitionQueue(worker)
+        self._languages = SpokenLanguages("Moonshine tiny-en", ("en",), own=language)
         self._encoder = open_session(folder / "encoder_model.ort")
         self._decoder = open_session(folder / "decoder_model_merged.ort")
         self._tokens = read_tokens((folder / "tokenizer.bin").read_bytes())
@@ -71,32 +68,28 @@ class MoonshineRecognizer:
         }
 
     async def transcribe(
-        self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None, logprobs: bool = False
+        self,
+        pcm: bytes,
+        *,
+        language: str | None = None,
+        prompt: str = "",
+        partial_of: str | None = None,
+        logprobs: bool = False,
     ) -> Transcription | None:
         """Return the words of `pcm`; see SpeechRecognizer."""
+        self._languages.chosen(language)  # for the log
         run = StoppableRun()
 
         def job() -> Transcription:
             tokens = self._transcribe(to_float16k(pcm), run)
             text = b"".join(token for token, _ in tokens).decode("utf-8", "replace")
-            return Transcription(text, _with_text(tokens) if logprobs else None)
+            return Transcription(text, _with_text(tokens) if logprobs else None, "en")
 
-        try:
-            if partial_of is None:
-                return await self._worker.run(job, priority=Priority.ASR_FINAL, terminate=run.stop)
-            return await self._worker.run_latest(
-                job, key=("asr", partial_of), priority=Priority.ASR_PARTIAL, terminate=run.stop
-            )
-        except WorkerOverloadedError as error:
-            raise EngineError("asr_overloaded", "The speech recogniser is overloaded: too many sessions.") from error
-        except WorkerClosedError as error:
-            raise EngineError("asr_failed", "The speech recogniser is shut down.") from error
-        except Exception as error:
-            raise EngineError("asr_failed", "The speech recogniser failed on this audio.") from error
+        return await self._queue.run(job, stop=run.stop, partial_of=partial_of)
 
     async def aclose(self) -> None:
         """Close the worker, for all who share it."""
-        await self._worker.aclose()
+        await self._queue.aclose()
 
     def warm_up(self) -> None:
         """Decode half a second of faint noise, so that the first user doesn't pay for first-run allocations."""
@@ -104,7 +97,7 @@ class MoonshineRecognizer:
         self._transcribe(noise, StoppableRun())
 
     def _transcribe(self, audio: NDArray[np.float32], run: StoppableRun) -> _Tokens:
-        if audio.size == 0 or float(np.abs(audio).max()) <= SILENCE_PEAK:
+        if is_silent(audio):
             return []
         whole: _Tokens = []
         for piece in split_at_quiet_points(audio):
@@ -184,18 +177,3 @@ def read_tokens(table: bytes) -> list[bytes]:
         tokens.append(table[position : position + length])
         position += length
     return tokens
-
-
-def split_at_quiet_points(audio: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-    """Return `audio` (16 kHz) in pieces of at most `MAX_PIECE_S`, each cut where its last 10 s are quietest."""
-    longest = int(MAX_PIECE_S * SPEECH_RATE_HZ)
-    search = int(_CUT_SEARCH_S * SPEECH_RATE_HZ)
-    window = int(_CUT_WINDOW_S * SPEECH_RATE_HZ)
-    pieces = []
-    while audio.size > longest:
-        tail = audio[longest - search : longest].reshape(-1, window)
-        quietest = int((tail**2).sum(axis=1).argmin())
-        cut = longest - search + quietest * window + window // 2
-        pieces.append(audio[:cut])
-        audio = audio[cut:]
-    return [*pieces, audio]

@@ -25,7 +25,16 @@ def providers(device: str) -> list[str]:
 
 
 def open_session(model: Path | bytes, *, threads: int = 1, device: str = "cpu") -> Any:
-    """Return an `onnxruntime.InferenceSession` of a model file or its content, with `threads` intra-op threads.
+    """Return an `onnxruntime.InferenceSession` of a model file or its content, with `threads` intra-op threads."""
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(
+        model if isinstance(model, bytes) else str(model), session_options(threads), providers=providers(device)
+    )
+
+
+def session_options(threads: int) -> Any:
+    """Return `onnxruntime.SessionOptions` with `threads` intra-op threads.
 
     Spinning is off: spinning threads keep a core busy between calls, which starves the event loop on small machines.
     """
@@ -37,9 +46,7 @@ def open_session(model: Path | bytes, *, threads: int = 1, device: str = "cpu") 
     options.log_severity_level = 3  # errors only
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(
-        model if isinstance(model, bytes) else str(model), options, providers=providers(device)
-    )
+    return options
 
 
 class StoppableRun:

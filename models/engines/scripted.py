@@ -105,7 +105,13 @@ class ScriptedRecognizer:
         self.cancelled = 0
 
     async def transcribe(
-        self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None, logprobs: bool = False
+        self,
+        pcm: bytes,
+        *,
+        language: str | None = None,
+        prompt: str = "",
+        partial_of: str | None = None,
+        logprobs: bool = False,
     ) -> Transcription | None:
         """Return the next text of the script after `delay_ms`; each word is a token."""
         text = self._hear(pcm) if self._hear else self._texts[min(len(self.finals), len(self._texts) - 1)]

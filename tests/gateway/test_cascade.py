@@ -86,7 +86,13 @@ class DeafRecognizer:
         self._partials = partials
 
     async def transcribe(
-        self, pcm: bytes, *, language: str | None = None, partial_of: str | None = None, logprobs: bool = False
+        self,
+        pcm: bytes,
+        *,
+        language: str | None = None,
+        prompt: str = "",
+        partial_of: str | None = None,
+        logprobs: bool = False,
     ) -> Transcription | None:
         if partial_of is not None:
             self.looks += 1

@@ -36,7 +36,12 @@ _NUMBERS = {"9": "nine", "10": "ten", "20": "twenty", "30": "thirty", "3": "thre
 
 def clip(name: str) -> bytes:
     """Return a speech clip as the engines' border has it: PCM16 at 24 kHz."""
-    with wave.open(str(SPEECH / f"{name}.wav")) as file:
+    return wav_clip(SPEECH / f"{name}.wav")
+
+
+def wav_clip(path: Path) -> bytes:
+    """Return a file of 16 kHz as the engines' border has it."""
+    with wave.open(str(path)) as file:
         assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (16_000, 1, 2)
         samples = np.frombuffer(file.readframes(file.getnframes()), "<i2")
     return pcm24k_from_float(samples / 32_768, 16_000)

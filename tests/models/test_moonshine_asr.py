@@ -6,9 +6,10 @@ import jiwer
 import numpy as np
 import pytest
 
-from models.engines.moonshine_asr import MoonshineRecognizer, read_tokens, split_at_quiet_points, stripped
+from models.engines.moonshine_asr import MoonshineRecognizer, read_tokens, stripped
 from models.inference_worker import InferenceWorker, Priority
 from models.interfaces import EngineError
+from models.long_audio import split_at_quiet_points
 from models.weights import WeightsStore
 from models.weights_manifest import MOONSHINE_TINY_EN
 from tests.models.conftest import REFERENCES, clip, plain_words
