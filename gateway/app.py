@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any, cast
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, WebSocketRoute
 
+from gateway.capabilities import cascade_capabilities
 from gateway.composition import new_session, session_defaults
 from gateway.endpoints.client_secrets import ClientSecretsEndpoint
 from gateway.endpoints.ephemeral_keys import EphemeralKeys, signing_key
@@ -69,10 +70,11 @@ def create_app(
         service, open_session or composition.open_session, keys=keys, session_limit_s=settings.session_limit_s
     )
     client_secrets = ClientSecretsEndpoint(keys, ephemeral, lambda dialect: session_defaults(settings, dialect))
+    models = ModelsEndpoint(keys, composition.capabilities)
     health = HealthEndpoints(service)
     app = Starlette(
         routes=[
-            *realtime_routes(realtime, client_secrets, ModelsEndpoint(keys), ObserverEndpoint(observed, keys)),
+            *realtime_routes(realtime, client_secrets, models, ObserverEndpoint(observed, keys)),
             Route("/metrics", MetricsEndpoint(metrics, keys).read),
             Route("/health", health.health),
             Route("/health/lag", health.lag),
@@ -167,6 +169,10 @@ class _Composition:
             await asyncio.to_thread(self._event_logs.close)
         if self._recordings is not None:
             await asyncio.to_thread(self._recordings.close)
+
+    def capabilities(self) -> dict[str, Any]:
+        """Return what the cascade can do with the engines that are loaded by now."""
+        return cascade_capabilities(self._settings, self._engines)
 
     def open_session(self, request: SessionRequest) -> RealtimeSession:
         """Return a new session. The endpoint asks once engines are loaded."""

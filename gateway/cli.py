@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from gateway.rooms import RoomsError, check_rooms, distribution_version
-from gateway.settings import Settings, SettingsError, load_settings, table
+from gateway.settings import Settings, SettingsError, table
+from gateway.settings_sources import SourcedSettings, load_sourced_settings
 
 if TYPE_CHECKING:
+    from gateway.profile_choice import Decision
     from gateway.serving import TlsListener
 
 EXIT_FAILED = 1
@@ -56,6 +58,23 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         if name == "doctor":
             command.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+        _add_settings(command)
+    config = commands.add_parser(
+        "config",
+        help="print every setting as it holds here, and where it comes from",
+        description="Takes serve's flags. Keys are masked; nothing is started, fetched or remembered.",
+    )
+    licenses = commands.add_parser(
+        "licenses",
+        help="print the licences of what the engines run on: weights, models, packages",
+        description="Takes serve's flags: what is printed belongs to the engines that they choose.",
+    )
+    licenses.add_argument(
+        "--all", action="store_true", help="all weights there are, and every package that is installed"
+    )
+    for command, run in ((config, _config), (licenses, _licenses)):
+        command.add_argument("--json", action="store_true", help="print JSON")
+        command.set_defaults(run=run)
         _add_settings(command)
     _add_turnlab(commands.add_parser("turnlab", help="measure turn-taking on synthetic speech"))
     replay = commands.add_parser(
@@ -139,13 +158,26 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
         )
 
 
-def _settings(parsed: argparse.Namespace) -> Settings:
+def _sourced(parsed: argparse.Namespace) -> SourcedSettings:
     flags = {entry.name: getattr(parsed, entry.name) for entry in table()}
-    return load_settings(flags, os.environ, Path.cwd())
+    return load_sourced_settings(flags, os.environ, Path.cwd())
+
+
+def _decided(parsed: argparse.Namespace, *, keep: bool = True) -> Decision:
+    """Return the settings with nothing left to choose; `keep`: an automatic choice is remembered."""
+    given = _sourced(parsed)
+    from gateway.profile_choice import decide, surroundings
+
+    return decide(given, surroundings(os.environ), keep=keep)
+
+
+def _settings(parsed: argparse.Namespace) -> Settings:
+    return _decided(parsed).settings
 
 
 def _serve(parsed: argparse.Namespace) -> int:
-    settings = _settings(parsed)
+    decision = _decided(parsed)
+    settings = decision.settings
     # Heavy imports wait until the settings are known to be right: a typo is answered at once.
     from gateway.app import create_app, service_of
     from gateway.local_certificate import CertificateError
@@ -160,7 +192,10 @@ def _serve(parsed: argparse.Namespace) -> int:
     port = sockets[0].getsockname()[1]
     app = create_app(settings)
     service = service_of(app)
-    _print(f"duplex-gateway {distribution_version()}: loading profile {settings.profile} (--profile changes it)")
+    profile, *others = decision.told
+    _print(f"duplex-gateway {distribution_version()}: loading {profile}")
+    for line in others:
+        _print(f"  {line}")
 
     async def when_settled() -> bool:
         await service.settled.wait()
@@ -206,6 +241,23 @@ def _warmup(parsed: argparse.Namespace) -> int:
     for info in infos:
         _print(f"  {info.role}: {info.name}")
     _print("warm: all engines loaded")
+    return 0
+
+
+def _config(parsed: argparse.Namespace) -> int:
+    decision = _decided(parsed, keep=False)
+    from gateway.config_report import config_json, config_table
+
+    _print(config_json(decision) if parsed.json else config_table(decision))
+    return 0
+
+
+def _licenses(parsed: argparse.Namespace) -> int:
+    from gateway.licence_report import licence_json, licence_table
+    from models.licences import all_licences, plan_licences
+
+    rows = all_licences() if parsed.all else plan_licences(_decided(parsed, keep=False).plan)
+    _print(licence_json(rows) if parsed.json else licence_table(rows))
     return 0
 
 

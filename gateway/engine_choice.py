@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
-from gateway.settings import Settings
-from models.engine_plan import EMBEDDED, SCRIPTED, EnginePlan
+from gateway.settings import Profile, Settings
+from models.engine_plan import (
+    EMBEDDED,
+    ENDPOINTS,
+    MLX,
+    QUALITY,
+    SCRIPTED,
+    AsrEngine,
+    ChatEngine,
+    EnginePlan,
+    TtsEngine,
+)
 
-PROFILES = {"embedded": EMBEDDED, "scripted": SCRIPTED}
+PROFILES: dict[Profile, EnginePlan] = {
+    "auto": EMBEDDED,  # what can run anywhere, as long as nobody has decided (`profile_choice.py`)
+    "embedded": EMBEDDED,
+    "quality": QUALITY,
+    "mlx": MLX,
+    "endpoints": ENDPOINTS,
+    "scripted": SCRIPTED,
+}
 
 
 def engine_plan(settings: Settings) -> EnginePlan:
     """Return the plan of the settings' profile, with the engines and options that are set singly.
 
-    A role with a base URL is on that endpoint, whatever the profile says.
+    A role with a base URL is on that endpoint, whatever the profile says; a language model with a file of its own is
+    embedded. Embedded engines that know English only give way to those that know more.
     """
     plan = PROFILES[settings.profile]
-    asr, tts, chat = settings.asr, settings.tts, settings.foreground
     return replace(
         plan,
         vad=plan.vad if settings.vad == "profile" else settings.vad,
         asr=replace(
             plan.asr,
-            engine="endpoint" if settings.asr_base_url else plan.asr.engine if asr == "profile" else asr,
-            model=settings.asr_model or plan.asr.model,
+            engine=_asr_engine(settings, plan),
+            model=_expanded(settings.asr_model) or plan.asr.model,
             language=settings.asr_language,
             device=settings.device,
             quantization=settings.asr_quantization,
@@ -32,10 +50,13 @@ def engine_plan(settings: Settings) -> EnginePlan:
         ),
         tts=replace(
             plan.tts,
-            engine="endpoint" if settings.tts_base_url else plan.tts.engine if tts == "profile" else tts,
-            model=settings.tts_model or plan.tts.model,
+            engine=_tts_engine(settings, plan),
+            model=_expanded(settings.tts_model) or plan.tts.model,
             voice=settings.tts_voice,
-            voices=tuple((name, voice) for name, _, voice in (pair.partition("=") for pair in settings.tts_voices)),
+            voices=tuple(
+                (name.strip(), voice.strip())
+                for name, _, voice in (pair.partition("=") for pair in settings.tts_voices)
+            ),
             language=settings.tts_language,
             device=settings.device,
             base_url=settings.tts_base_url,
@@ -43,7 +64,7 @@ def engine_plan(settings: Settings) -> EnginePlan:
         ),
         chat=replace(
             plan.chat,
-            engine="endpoint" if settings.foreground_base_url else plan.chat.engine if chat == "profile" else chat,
+            engine=_chat_engine(settings, plan),
             model=settings.foreground_model or plan.chat.model,
             gguf=settings.foreground_gguf,
             temperature=settings.foreground_temperature,
@@ -55,3 +76,36 @@ def engine_plan(settings: Settings) -> EnginePlan:
         ),
         judges=() if settings.end_of_turn == ("off",) else settings.end_of_turn,
     )
+
+
+def is_english(language: str) -> bool:
+    """Say whether a setting's language is English, or none is set."""
+    return language.lower().partition("-")[0] in ("", "en", "english")
+
+
+def _asr_engine(settings: Settings, plan: EnginePlan) -> AsrEngine:
+    if settings.asr_base_url:
+        return "endpoint"
+    if settings.asr != "profile":
+        return settings.asr
+    return "whisper" if plan.asr.engine == "moonshine" and not is_english(settings.asr_language) else plan.asr.engine
+
+
+def _tts_engine(settings: Settings, plan: EnginePlan) -> TtsEngine:
+    if settings.tts_base_url:
+        return "endpoint"
+    if settings.tts != "profile":
+        return settings.tts
+    return "kokoro" if plan.tts.engine == "piper" and not is_english(settings.tts_language) else plan.tts.engine
+
+
+def _chat_engine(settings: Settings, plan: EnginePlan) -> ChatEngine:
+    if settings.foreground_base_url:
+        return "endpoint"
+    if settings.foreground != "profile":
+        return settings.foreground
+    return "embedded" if settings.foreground_gguf is not None else plan.chat.engine
+
+
+def _expanded(model: str) -> str:
+    return os.path.expanduser(model) if model.startswith("~") else model

@@ -33,6 +33,9 @@ DEAD_PEER_MS = 40_000
 Pings alone don't do it, since a connection with unsent bytes is only closed once they are sent.
 """
 
+MAX_FRAME_BYTES = 24 * 2**20
+"""Largest WebSocket message of a client; OpenAI takes appends of 15 MiB."""
+
 _PORT_TRIES = 10
 _FALSE_ALARMS = frozenset(
     {
@@ -165,7 +168,7 @@ def server_config(app: Starlette, settings: Settings) -> uvicorn.Config:
         ws="websockets-sansio",
         loop="uvloop" if importlib.util.find_spec("uvloop") else "asyncio",
         http="httptools",
-        ws_max_size=24 * 2**20,  # OpenAI takes appends of 15 MiB
+        ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,  # base64 audio barely shrinks and costs CPU per message
         ws_ping_interval=20.0,
         ws_ping_timeout=20.0,
@@ -184,12 +187,14 @@ def configure_logging(level: str) -> None:
     """Log our own rooms at `level`, everything else at warning, to stderr.
 
     Never lower for libraries: at INFO uvicorn writes each client's URL, at DEBUG websockets writes the Authorization
-    header. The MCP library's errors hold what tools said, so of it nothing is written: the hub tells what failed.
+    header. The OpenAI library logs requests when OPENAI_LOG says so: it doesn't here.
+    The MCP library's errors hold what tools said, so of it nothing is written: the hub tells what failed.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for name in _OUR_LOGGERS:
         logging.getLogger(name).setLevel(level.upper())
-    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets"):
+    os.environ.pop("OPENAI_LOG", None)  # read when the library is imported, now or before
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "openai", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     logging.getLogger("uvicorn.error").addFilter(_is_no_false_alarm)

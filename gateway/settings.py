@@ -1,33 +1,24 @@
-"""The settings: one table of fields, read from flags, the environment, `.env` and `duplex-gateway.toml`, in that order.
+"""The settings: one table of fields.
 
-Each field of `Settings` declares its type, default, help and environment name once; the flags, the file keys and the
-README's table all come from it.
+Each field of `Settings` declares its type, default, help and environment name once; the flags, the file keys,
+`.env.example` and the table in `gateway/README.md` all come from it. `settings_sources.py` reads them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
-from urllib.parse import urlsplit
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from dotenv import dotenv_values
+from gateway.masking import MASK, masked_json, masked_url
 
-from gateway.loopback import is_loopback
-
-TOML_NAME = "duplex-gateway.toml"
-DOTENV_NAME = ".env"
 _ENV_PREFIX = "DUPLEX_GATEWAY_"
-_WILDCARDS = frozenset({"0.0.0.0", "::"})
-_MASK = "***"
 YES_AND_NO = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 """Yes and no as the environment writes them."""
 
-Profile = Literal["embedded", "scripted"]
+Profile = Literal["auto", "embedded", "quality", "mlx", "endpoints", "scripted"]
 VadChoice = Literal["profile", "silero", "scripted"]
 AsrChoice = Literal["profile", "moonshine", "onnx", "whisper", "mlx", "endpoint", "scripted"]
 TtsChoice = Literal["profile", "piper", "kokoro", "mlx", "endpoint", "scripted"]
@@ -96,9 +87,13 @@ class Settings:
     )
 
     profile: Profile = _setting(
-        "embedded", "engines: `embedded` runs here from package weights, `scripted` plays fixed lines"
+        "auto",
+        "engines: embedded (all here, weights from packages), quality (Parakeet and Kokoro, from the model hub), mlx "
+        "(Apple Silicon), endpoints (each role a server), scripted (fixed lines); auto: what suits this machine",
     )
-    home: Path | None = _setting(None, "folder for fetched weights; unset: the user's data folder")
+    home: Path | None = _setting(
+        None, "folder for fetched weights, and for what auto chose; unset: the user's data folder"
+    )
     instructions: str = _setting("", "instructions for sessions whose client sends none; empty: to answer briefly")
     voice: str = _setting("marin", "voice that a session begins with")
     playout_delay_ms: int = _setting(
@@ -181,7 +176,7 @@ class Settings:
     asr_timeout_s: float = _setting(15.0, "longest time to transcribe one utterance", at_least=0.1, at_most=600)
     tts_timeout_s: float = _setting(15.0, "longest wait for the next piece of speech", at_least=0.1, at_most=600)
 
-    vad: VadChoice = _setting("profile", "voice activity detector: the profile's own, or one regardless of it")
+    vad: VadChoice = _setting("profile", "voice activity detector: the profile's own, silero or scripted")
     end_of_turn: tuple[str, ...] = _setting(
         ("auto",),
         "judges of semantic_vad: audio, probability, verdict (a request to the endpoint at each pause), lexical; auto: "
@@ -191,12 +186,8 @@ class Settings:
 
     def __repr__(self) -> str:
         """Return all settings, secrets masked."""
-        shown = ", ".join(f"{entry.name}={self._shown(entry)!r}" for entry in table())
+        shown = ", ".join(f"{entry.name}={shown_value(self, entry)!r}" for entry in table())
         return f"Settings({shown})"
-
-    def _shown(self, entry: Entry) -> object:
-        value = getattr(self, entry.name)
-        return _MASK if entry.secret and value else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,135 +244,11 @@ def table() -> tuple[Entry, ...]:
     )
 
 
-def load_settings(flags: Mapping[str, object], environment: Mapping[str, str], folder: Path) -> Settings:
-    """Return the settings of `flags` (by field name; None: not given), `environment` and the files in `folder`.
-
-    An empty variable counts as not set, as compose files write it. Unknown variables are ignored, unknown file keys are
-    not. Raises SettingsError.
-    """
-    dotenv = dotenv_values(folder / DOTENV_NAME) if (folder / DOTENV_NAME).is_file() else {}
-    toml = _read_toml(folder / TOML_NAME)
-    values: dict[str, Any] = {}
-    for entry in table():
-        sources = (
-            (flags.get(entry.name), f"the flag {entry.flag}"),
-            (environment.get(entry.env) or None, f"the environment variable {entry.env}"),
-            (dotenv.get(entry.env) or None, f"{entry.env} in {DOTENV_NAME}"),
-            (toml.get(entry.name), f"`{entry.name}` in {TOML_NAME}"),
-        )
-        for raw, source in sources:
-            if raw is not None:
-                values[entry.name] = _parse(entry, raw, source)
-                break
-    settings = Settings(**values)
-    _check_together(settings)
-    return settings
-
-
-def _read_toml(path: Path) -> dict[str, object]:
-    if not path.is_file():
-        return {}
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{TOML_NAME} is not valid TOML ({error}): correct or remove it.") from error
-    known = {entry.name for entry in table()}
-    for name in content:
-        if name not in known:
-            raise SettingsError(f"`{name}` in {TOML_NAME} is not a setting: remove it (`serve --help` lists them all).")
-    return content
-
-
-def _parse(entry: Entry, raw: object, source: str) -> Any:
-    """Return `raw` as the entry's type; a file may hold the type itself, all other sources hold text."""
-
-    def wrong(expected: str) -> SettingsError:
-        shown = _MASK if entry.secret else repr(raw)
-        return SettingsError(f"{source[0].upper()}{source[1:]} is {shown}: give {expected}.")
-
-    if entry.repeatable:
-        parts = raw if isinstance(raw, list | tuple) else [raw]
-        if not all(isinstance(part, str) for part in parts):
-            raise wrong("text, or a list of texts")
-        return tuple(word.strip() for part in parts for word in cast(str, part).split(",") if word.strip())
-    if entry.choices:
-        if raw not in entry.choices:
-            raise wrong("one of " + ", ".join(entry.choices))
-        return raw
-    if entry.type is bool:
-        word = raw if isinstance(raw, bool) else YES_AND_NO.get(raw.lower()) if isinstance(raw, str) else None
-        if word is None:
-            raise wrong("true or false")
-        return word
-    if entry.type in (int, float):
-        return _number(entry, raw, wrong)
-    if not isinstance(raw, str):
-        raise wrong("text")
-    return raw if entry.type is str else Path(raw).expanduser()
-
-
-def _number(entry: Entry, raw: object, wrong: Any) -> float:
-    unit = "a whole number" if entry.type is int else "a number"
-    expected = f"{unit} from {entry.at_least} to {entry.at_most}"
-    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
-        raise wrong(expected)
-    value: float
-    try:
-        value = entry.type(raw) if isinstance(raw, str) or entry.type is float else raw
-    except ValueError as error:
-        raise wrong(expected) from error
-    in_range = (entry.at_least is None or value >= entry.at_least) and (entry.at_most is None or value <= entry.at_most)
-    if not in_range or (entry.type is int and not isinstance(value, int)):  # nan is in no range
-        raise wrong(expected)
-    return value
-
-
-def _check_together(settings: Settings) -> None:
-    """Refuse what only a combination makes wrong."""
-    if not settings.host:
-        raise SettingsError("The setting `host` is empty: give at least one address, such as 127.0.0.1.")
-    public = [host for host in settings.host if not is_loopback(host)]
-    if public and not settings.api_key:
-        raise SettingsError(
-            f"The setting `host` ({public[0]}) opens the gateway to the network without a key: "
-            "set DUPLEX_GATEWAY_API_KEY or listen on 127.0.0.1."
-        )
-    if (settings.ssl_certfile is None) != (settings.ssl_keyfile is None):
-        raise SettingsError("`ssl_certfile` and `ssl_keyfile` belong together: give both or neither.")
-    for entry in table():
-        if entry.name.startswith("ssl_") and (path := getattr(settings, entry.name)) and not path.is_file():
-            raise SettingsError(f"The setting `{entry.name}` names no file ({path}): give the path of a PEM file.")
-    if settings.tls and settings.ssl_certfile:
-        raise SettingsError("`tls` makes a certificate of its own and `ssl_certfile` names one: give one of the two.")
-    if settings.tls and settings.tls_port == settings.port != 0:
-        raise SettingsError(f"`port` and `tls_port` are both {settings.port}: choose another --tls-port.")
-    _check_judges(settings.end_of_turn)
-    if settings.foreground_base_url:
-        _check_endpoint(settings, "FOREGROUND_BASE_URL", settings.foreground_base_url)
-
-
-def _check_judges(names: tuple[str, ...]) -> None:
-    if names in (("auto",), ("off",)):
-        return
-    wrong = [name for name in names if name not in END_OF_TURN_JUDGES]
-    if wrong or not names:
-        shown = f"names {wrong[0]!r}" if wrong else "is empty"
-        raise SettingsError(
-            f"The setting `end_of_turn` {shown}: give auto, off, or some of {', '.join(END_OF_TURN_JUDGES)}."
-        )
-
-
-def _check_endpoint(settings: Settings, name: str, url: str) -> None:
-    shape = SettingsError(f"{name} is not an http(s) URL: give one such as http://127.0.0.1:8080/v1.")
-    try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
-    except (ValueError, KeyError) as error:
-        raise shape from error
-    if not parts.hostname:
-        raise shape
-    ours = parts.hostname in settings.host or is_loopback(parts.hostname) or parts.hostname in _WILDCARDS
-    if ours and (port == settings.port or (settings.tls and port == settings.tls_port)):
-        raise SettingsError(
-            f"{name} points at the gateway's own address (port {port}): give the address of a language model's server."
-        )
+def shown_value(settings: Settings, entry: Entry) -> object:
+    """Return a setting's value as anybody may see it: without keys, and URLs without passwords."""
+    value = getattr(settings, entry.name)
+    if entry.secret and value:
+        return MASK
+    if isinstance(value, str) and entry.name.endswith("_base_url"):
+        return masked_url(value)
+    return masked_json(value) if entry.name.endswith("_extra_body") and value else value

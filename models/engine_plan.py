@@ -83,5 +83,14 @@ class EnginePlan:
 EMBEDDED = EnginePlan("silero", AsrPlan("moonshine"), ChatPlan("embedded"), TtsPlan("piper"))
 """All in this process, weights from packages."""
 
+QUALITY = EnginePlan("silero", AsrPlan("onnx"), ChatPlan("embedded"), TtsPlan("kokoro"))
+"""Speech in this process by larger models: Parakeet from the model hub, Kokoro. A language model's server is better."""
+
+MLX = EnginePlan("silero", AsrPlan("mlx"), ChatPlan("embedded"), TtsPlan("mlx"))
+"""Speech in this process on Apple Silicon."""
+
+ENDPOINTS = EnginePlan("silero", AsrPlan("endpoint"), ChatPlan("embedded"), TtsPlan("endpoint"))
+"""Speech on servers, and the language model, too, once it has one."""
+
 SCRIPTED = EnginePlan()
 """Fixed lines, nothing to fetch."""

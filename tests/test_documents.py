@@ -182,7 +182,7 @@ def test_a_command_in_a_document_can_be_given(
         case "pip":
             assert arguments[0] == "install"
         case "docker":
-            assert arguments[0] in {"build", "run"}
+            assert arguments[0] in {"build", "run", "compose"}
             files = [arguments[at + 1] for at, word in enumerate(arguments) if word == "-f"]
             assert all((ROOT / file).is_file() for file in files), words
         case _:
@@ -227,7 +227,7 @@ LEGITIMATE = {
     ("tests/models/test_openai_chat.py", "somebody's home"),  # a path that a server leaked, which must not be shown
 }
 NOT_OURS = {".git", ".coverage", ".DS_Store", ".env", "duplex-gateway.toml"}  # may lie in a working tree
-TEXTS = {".py", ".md", ".toml", ".jsonl", ".json", ".yml", ".yaml", ".sh", ".cpu", ""}
+TEXTS = {".py", ".md", ".toml", ".jsonl", ".json", ".yml", ".yaml", ".sh", ".txt", ".cpu", ".cuda", ""}
 
 
 def texts() -> list[Path]:

@@ -1,8 +1,9 @@
-"""`GET /v1/models`: what `?model=` can name, in OpenAI's shape."""
+"""`GET /v1/models`: what `?model=` can name, in OpenAI's shape, with what stands behind each name in `capabilities`."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from openai.types.realtime.realtime_session_create_request import RealtimeSessionCreateRequest
@@ -27,10 +28,14 @@ OWNER = "duplex-gateway"
 
 
 class ModelsEndpoint:
-    """Lists models. None is newer than this process, so that all were created when it started."""
+    """Lists models. None is newer than this process, so that all were created when it started.
 
-    def __init__(self, keys: Keys) -> None:
+    `capabilities` tells what the backend that all of them stand for can do now.
+    """
+
+    def __init__(self, keys: Keys, capabilities: Callable[[], Mapping[str, Any]]) -> None:
         self._keys = keys
+        self._capabilities = capabilities
         self._created_s = int(time.time())
 
     async def list(self, request: Request) -> JSONResponse:
@@ -50,4 +55,10 @@ class ModelsEndpoint:
         return JSONResponse(self._model(name)) if refusal is None else error_response(refusal)
 
     def _model(self, name: str) -> dict[str, Any]:
-        return {"id": name, "object": "model", "created": self._created_s, "owned_by": OWNER}
+        return {
+            "id": name,
+            "object": "model",
+            "created": self._created_s,
+            "owned_by": OWNER,
+            "capabilities": self._capabilities(),
+        }

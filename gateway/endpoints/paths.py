@@ -11,11 +11,9 @@ from gateway.endpoints.not_served import CALLS, TRANSLATIONS, not_served_routes,
 from gateway.endpoints.observer import ObserverEndpoint
 from gateway.endpoints.realtime import RealtimeEndpoint
 
-BASES = ("/v1", "/openai/v1")
-"""What OpenAI's SDKs call the base URL; the second is Azure's."""
-
-AZURE_PREVIEW_SOCKET = "/openai/realtime"
-"""Azure before GA: `?api-version=…&deployment=…`."""
+BASES = ("/v1", "/openai/v1", "/openai", "")
+"""What OpenAI's SDKs call the base URL. The second is Azure's; the third is Azure's before GA, with
+`?api-version=…&deployment=…` (`AzureOpenAI` of the SDKs); the last is for base URLs without a path."""
 
 AZURE_PREVIEW_SESSIONS = "/openai/realtimeapi/sessions"
 """Where Azure's preview makes ephemeral keys: beta's sessions."""
@@ -28,8 +26,7 @@ def realtime_routes(
     observer: ObserverEndpoint,
 ) -> list[BaseRoute]:
     """Return all routes of the Realtime API, and those of the observer stream below it."""
-    routes = _socket_routes(AZURE_PREVIEW_SOCKET, realtime)
-    routes.append(Route(AZURE_PREVIEW_SESSIONS, client_secrets.create_session, methods=["POST"]))
+    routes: list[BaseRoute] = [Route(AZURE_PREVIEW_SESSIONS, client_secrets.create_session, methods=["POST"])]
     for base in BASES:
         routes += _socket_routes(f"{base}/realtime", realtime)
         routes += [

@@ -34,6 +34,10 @@ MAX_CHUNK_SIZE = 200
 MAX_CHUNK_WORDS = 40
 """No piece has more words. Chosen: ~13 s of speech."""
 
+MAX_RAW_SIZE = 2_000
+"""No piece has more characters of the reply, however few of them are said: rules and empty list items would pile up.
+Chosen: longer than link targets are. Only a link or code that is still open may go on."""
+
 CJK_SIZE = 3
 """What a Han, kana or fullwidth character counts for: about as long to say as three Latin letters. Chosen."""
 
@@ -314,7 +318,8 @@ class SpeakableChunks:
         return (self._clause_cut or at) if self._words >= MAX_CHUNK_WORDS else 0
 
     def _overflow(self, at: int, sign: str) -> int:
-        if self._size <= MAX_CHUNK_SIZE or unicodedata.category(sign)[0] == "M":
+        piled = at >= MAX_RAW_SIZE and not self._span
+        if (self._size <= MAX_CHUNK_SIZE and not piled) or unicodedata.category(sign)[0] == "M":
             return 0
         return self._clause_cut or (self._cuts[-1] if self._cuts else self._weak_cut or self._span_cut or at)
 

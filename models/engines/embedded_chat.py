@@ -73,6 +73,8 @@ class EmbeddedChat:
     `base_url`, `api_key` and `model` serve others who want to ask the same server.
     """
 
+    calls_tools = False
+
     def __init__(self, model: Path, *, temperature: float = TEMPERATURE, threads: int = THREADS) -> None:
         self._server = LlamaServer(
             model,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.engines.phoneme_alignment import ends_of_words
+from models.interfaces import EngineError
 
 _LOCK = threading.Lock()
 """espeak-ng keeps its state for the whole process: calls side by side mix the words of different sessions."""
@@ -125,14 +126,21 @@ def _open_backend(language: str, tied: bool) -> Any:
     quiet.setLevel(logging.ERROR)  # it warns of each text in which a number is several words
     # The punctuation is ours: the phonemizer's cuts "It is 6.28." at both of its stops ("six. twenty eight").
     # "remove-flags": foreign words would otherwise bring "(fr)…(en)" into the phonemes, which voices read aloud.
-    return EspeakBackend(
-        language,
-        punctuation_marks=re.compile(r"(?!)"),
-        with_stress=True,
-        tie=tied,
-        language_switch="remove-flags",
-        logger=quiet,
-    )
+    try:
+        return EspeakBackend(
+            language,
+            punctuation_marks=re.compile(r"(?!)"),
+            with_stress=True,
+            tie=tied,
+            language_switch="remove-flags",
+            logger=quiet,
+        )
+    except OSError as error:  # the phonemizer loads the library from a copy of it in the temporary folder
+        raise EngineError(
+            "tts_failed",
+            "espeak-ng, which knows how words sound, cannot be loaded from the temporary folder: set TMPDIR to one "
+            "that can be written and is not mounted noexec (in a container: --tmpfs /tmp:exec).",
+        ) from error
 
 
 def without_symbols(text: str) -> str:

@@ -1,4 +1,9 @@
-"""The one way we talk to an OpenAI-compatible server: its own URL and key, nothing from the environment but proxies."""
+"""The one way we talk to an OpenAI-compatible server: its own URL and key, nothing from the environment but proxies.
+
+Proxies (HTTPS_PROXY, ALL_PROXY, NO_PROXY) carry https to other machines only: there they see the host's name. Plain
+http goes straight to its host, since a proxy would read key and words; so does all that stays on this machine. The
+certificates of SSL_CERT_FILE hold for https everywhere. `~/.netrc` is never read.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +58,7 @@ def server_name(base_url: str) -> str:
 def is_loopback(base_url: str) -> bool:
     """Return whether `base_url` points to this machine by name or address."""
     host = urlsplit(base_url).hostname or ""
-    if host == "localhost":
+    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761: these never leave the machine
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -72,10 +77,9 @@ def open_client(base_url: str, api_key: str) -> Any:
     """Return an `openai.AsyncOpenAI` that sends `api_key` to `base_url` and to nobody else.
 
     No `OPENAI_*` variable has an effect: organisation, project, admin key and URL are given, and the headers are ours
-    alone, so that OPENAI_CUSTOM_HEADERS is left out. Redirects aren't followed, nothing is retried. The proxies and
-    certificates of the user's environment serve other hosts, never this machine.
+    alone, so that OPENAI_CUSTOM_HEADERS is left out. Redirects aren't followed, nothing is retried.
     """
-    from httpx2 import Limits
+    from httpx2 import Limits, create_ssl_context
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
     class Client(AsyncOpenAI):
@@ -88,6 +92,7 @@ def open_client(base_url: str, api_key: str) -> Any:
             }
 
     timeout = Timeout(SILENCE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+    secure = urlsplit(base_url).scheme == "https"
     return Client(
         base_url=base_url,
         api_key=api_key or "none",  # the SDK insists on one; `authorization` decides what is sent
@@ -103,7 +108,8 @@ def open_client(base_url: str, api_key: str) -> Any:
             # A new connection to this machine costs nothing; an old one may be closed by the server just then.
             limits=Limits(max_keepalive_connections=0 if is_loopback(base_url) else None),
             follow_redirects=False,
-            trust_env=not is_loopback(base_url),
+            verify=create_ssl_context() if secure else True,  # of the environment even where its proxies aren't asked
+            trust_env=secure and not is_loopback(base_url),
         ),
     )
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import ssl
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from openai import AsyncOpenAI, OpenAI
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
@@ -128,7 +130,18 @@ with OpenAI(api_key=os.environ["KEY"], base_url=os.environ["BASE_URL"]) as clien
 """
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+no_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", pytest.param("[::1]", marks=no_ipv6)])
 def test_the_sdk_reaches_the_tls_port_with_what_the_start_up_prints(tls_port: int, authority: Path, host: str) -> None:
     environment = {
         **os.environ,
@@ -151,6 +164,35 @@ def test_a_stock_websocket_client_speaks_wss_and_trusts_nothing_else(tls_port: i
         assert json.loads(client.recv(timeout=10))["type"] == "session.created"
     with pytest.raises(ssl.SSLCertVerificationError):
         connect(url, ssl=ssl.create_default_context(), additional_headers=header)
+
+
+def test_a_certificate_of_ones_own_serves_the_sdk_on_the_one_port(tmp_path: Path) -> None:
+    own = trustme.CA()
+    served = own.issue_cert("localhost", "gateway.example")
+    chain, key, trusted = (tmp_path / name for name in ("chain.pem", "key.pem", "ca.pem"))
+    for number, blob in enumerate(served.cert_chain_pems):
+        blob.write_to_path(chain, append=number > 0)
+    served.private_key_pem.write_to_path(key)
+    own.cert_pem.write_to_path(trusted)
+    flags = ["--profile", "scripted", "--api-key", KEY, "--ssl-certfile", str(chain), "--ssl-keyfile", str(key)]
+    with GatewayProcess(flags, {"FOREGROUND_BASE_URL": ""}) as gateway:
+        assert gateway.url.startswith("wss://")
+        port = gateway.http_url.rpartition(":")[2]
+        environment = {
+            **os.environ,
+            "KEY": KEY,
+            "BASE_URL": f"https://localhost:{port}/v1",
+            "SSL_CERT_FILE": str(trusted),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", SDK_SCRIPT], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.stdout.split() == ["session.created", "session.created"], done.stderr
+        probe = [sys.executable, str(Path(__file__).parents[2] / "docker" / "healthcheck.py")]
+        told = {"DUPLEX_GATEWAY_PORT": port, "DUPLEX_GATEWAY_SSL_CERTFILE": str(chain)}
+        subprocess.run(probe, env=told, timeout=10, check=True)
+        with pytest.raises(OSError, match="closed"):  # nobody speaks plain HTTP there
+            urllib.request.urlopen(f"http://localhost:{port}/health", timeout=10)
 
 
 def test_both_ports_are_one_gateway(secured: GatewayProcess, tls_port: int, authority: Path) -> None:

@@ -26,10 +26,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment() -> dict[str, str]:
-    ours = {
-        name: value for name, value in os.environ.items() if not name.startswith(("DUPLEX_GATEWAY_", "FOREGROUND_"))
+    prefixes = ("DUPLEX_GATEWAY_", "FOREGROUND_", "ASR_", "TTS_")
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith(prefixes)},
+        "PYTHONPATH": str(ROOT),
     }
-    return {**ours, "PYTHONPATH": str(ROOT)}
 
 
 @contextmanager
@@ -57,6 +58,7 @@ def served(folder: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], s
 def test_serve_says_when_it_is_ready_and_ends_within_3_s_with_clients_connected(tmp_path: Path, number: int) -> None:
     with served(tmp_path) as (process, output, port):
         assert f"(OpenAI SDK: base_url=http://127.0.0.1:{port}/v1)" in output
+        assert "loading profile scripted (--profile changes it)\n" in output
         assert "asr: scripted" in output
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health") as response:
             assert json.load(response)["pid"] == process.pid
@@ -185,6 +187,7 @@ def chosen_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in set(os.environ) - set(environment()):
         monkeypatch.delenv(name)
+    monkeypatch.setenv("DUPLEX_GATEWAY_HOME", str(tmp_path / "home"))
     return tmp_path
 
 

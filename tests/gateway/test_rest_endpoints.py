@@ -6,10 +6,19 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI, AuthenticationError, BadRequestError, NotFoundError, PermissionDeniedError
+from openai import (
+    AsyncAzureOpenAI,
+    AsyncOpenAI,
+    AuthenticationError,
+    BadRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+)
 from openai.types.realtime import ClientSecretCreateResponse
 from starlette.testclient import TestClient
 from websockets.asyncio.client import ClientConnection, connect
@@ -20,6 +29,7 @@ from gateway.endpoints import client_secrets, json_body
 from gateway.endpoints.ephemeral_keys import MAX_KEY_CHARACTERS
 from gateway.endpoints.model_list import MODEL_NAMES
 from gateway.settings import Settings
+from models.interfaces import EngineInfo, Engines
 from protocol import shapes
 from protocol.client_secrets import ClientSecretRequest, client_secret_request
 from protocol.wire_law import violations
@@ -324,11 +334,16 @@ async def test_a_forged_key_of_ours_is_refused_even_where_none_is_required(serve
     ("path", "model"),
     [
         ("/openai/realtime?api-version=2024-10-01-preview&deployment=my-gpt", "my-gpt"),
+        ("/openai/realtime?api-version=2025-04-01-preview&deployment=my-gpt&model=gpt-realtime", "gpt-realtime"),
         ("/openai/v1/realtime?model=gpt-realtime", "gpt-realtime"),
+        ("/openai/v1/realtime?deployment=my-gpt", "my-gpt"),
+        ("/realtime?model=gpt-realtime", "gpt-realtime"),
         ("/v1/realtime?model=gpt-realtime&surprise=1", "gpt-realtime"),
     ],
 )
-async def test_azures_addresses_open_the_same_socket(serve: Serve, path: str, model: str) -> None:
+async def test_every_address_of_openais_and_azures_clients_opens_the_same_socket(
+    serve: Serve, path: str, model: str
+) -> None:
     async with serve(api_key="k-test") as gateway:
         url = gateway.http(path).replace("http", "ws")
         async with connect(url, additional_headers={"api-key": "k-test"}) as client:
@@ -344,6 +359,27 @@ async def test_azures_clients_make_secrets_at_their_address(serve: Serve) -> Non
         assert (await sdk.realtime.client_secrets.create()).value.startswith("ek_")
 
 
+async def test_azures_client_of_the_stock_sdk_speaks_beta_with_its_deployment(serve: Serve) -> None:
+    async with serve(**REAL) as gateway:
+        azure = AsyncAzureOpenAI(api_key="k-test", azure_endpoint=gateway.http(""), api_version="2024-10-01-preview")
+        async with azure, AsyncExitStack() as stack:
+            azure.websocket_base_url = gateway.http("/openai").replace("http", "ws")  # it speaks wss otherwise
+            connection = await stack.enter_async_context(azure.beta.realtime.connect(model="my-gpt"))
+            created = await connection.recv()
+            assert created.type == "session.created"
+            assert created.session.model == "my-gpt"
+            assert created.session.input_audio_format == "pcm16"  # beta's shape
+            assert (await azure.models.list()).data[0].id == "cascade"
+
+
+async def test_a_base_url_without_a_path_is_served_as_well(serve: Serve) -> None:
+    async with serve(**REAL) as gateway, AsyncOpenAI(api_key="k-test", base_url=gateway.http("")) as sdk:
+        assert (await sdk.models.retrieve("cascade")).id == "cascade"
+        made = await sdk.realtime.client_secrets.create()
+        async with sdk.with_options(api_key=made.value).realtime.connect(model="gpt-realtime") as connection:
+            assert (await connection.recv()).type == "session.created"
+
+
 async def test_the_stock_sdk_lists_the_models_and_finds_each(serve: Serve) -> None:
     async with serve() as gateway, AsyncOpenAI(api_key="k", base_url=gateway.http("/v1")) as sdk:
         listed = [model async for model in sdk.models.list()]
@@ -355,6 +391,59 @@ async def test_the_stock_sdk_lists_the_models_and_finds_each(serve: Serve) -> No
         with pytest.raises(NotFoundError) as caught:
             await sdk.models.retrieve("duplex")
         assert caught.value.code == "model_not_found"
+
+
+class Bound:
+    """An engine that is bound to languages, and a language model without tools."""
+
+    languages = frozenset({"fr", "en"})
+    calls_tools = False
+
+
+def capabilities(client: TestClient, name: str = "cascade") -> dict[str, Any]:
+    found: dict[str, Any] = client.get(f"/v1/models/{name}", headers=KEY).json()["capabilities"]
+    return found
+
+
+def test_a_model_tells_what_stands_behind_its_name() -> None:
+    bound: Any = Bound()
+    infos = tuple(
+        EngineInfo(*words)
+        for words in (("asr", "Ear", "http://internal/v1"), ("end_of_turn", "audio"), ("end_of_turn", "lexical"))
+    )
+    engines = replace(no_engines(), asr=bound, chat=bound, infos=infos)
+    settings = Settings(api_key="k-test", max_sessions=3, session_limit_s=60.0)
+    with TestClient(create_app(settings, engines), base_url=BASE_URL) as client:
+        told = capabilities(client)
+        assert told == capabilities(client, "gpt-realtime")
+    assert told["backend"] == "cascade"
+    assert told["ready"] is True
+    assert all(told[name] is True for name in ("interruptible", "truncatable", "manual_response", "text_input"))
+    assert told["tools"] is False
+    assert told["engines"] == {"asr": ["Ear"], "end_of_turn": ["audio", "lexical"]}  # and no address of a server
+    assert told["languages"] == {"input": ["en", "fr"], "output": None}
+    assert {"type": "audio/pcm", "rate": 24_000} in told["audio_formats"]
+    assert told["limits"] == {
+        "sessions": 3,
+        "session_s": 60.0,
+        "event_bytes": 25_165_824,
+        "turn_s": 300,
+        "context_tokens": 28_224,
+    }
+
+
+def test_a_gateway_that_still_loads_says_so_in_its_models() -> None:
+    loading = asyncio.Event()
+
+    async def load(_settings: Settings) -> Engines:
+        await loading.wait()
+        return no_engines()
+
+    with TestClient(create_app(Settings(), load=load), base_url=BASE_URL) as client:
+        told = capabilities(client)
+    assert told["ready"] is False
+    assert told["engines"] == {}
+    assert told["tools"] is True
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
-from gateway.settings import Settings, SettingsError, load_settings, table
+from gateway.settings import Settings, SettingsError, table
+from gateway.settings_sources import load_settings, load_sourced_settings
 
 
 def refused(folder: Path, flags: dict[str, object] | None = None, environment: dict[str, str] | None = None) -> str:
@@ -61,7 +63,7 @@ def test_lists_come_from_repeated_flags_commas_or_a_file(tmp_path: Path) -> None
 
 def test_a_wrong_value_names_the_setting_its_source_and_what_to_do(tmp_path: Path) -> None:
     assert refused(tmp_path, {"port": "many"}) == "The flag --port is 'many': give a whole number from 0 to 65535."
-    assert "environment variable DUPLEX_GATEWAY_PROFILE is 'best': give one of embedded, scripted" in refused(
+    assert "environment variable DUPLEX_GATEWAY_PROFILE is 'best': give one of auto, embedded, quality" in refused(
         tmp_path, environment={"DUPLEX_GATEWAY_PROFILE": "best"}
     )
     (tmp_path / ".env").write_text("DUPLEX_GATEWAY_MAX_SESSIONS=0\n")
@@ -108,19 +110,104 @@ def test_loopback_needs_no_key(tmp_path: Path, host: str) -> None:
     assert load_settings({"host": [host]}, {}, tmp_path).api_key == ""
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:8765/v1", "http://localhost:8765", "http://[::1]:8765/v1"])
-def test_an_endpoint_that_is_the_gateway_itself_is_refused(tmp_path: Path, url: str) -> None:
-    assert "own address" in refused(tmp_path, {"foreground_base_url": url})
+ROLES = ("asr", "tts", "foreground")
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:8766/v1", "http://llm.example:8765/v1", "https://llm.example"])
-def test_any_other_endpoint_is_taken(tmp_path: Path, url: str) -> None:
-    assert load_settings({"foreground_base_url": url}, {}, tmp_path).foreground_base_url == url
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8765/v1", "http://localhost:8765", "http://[::1]:8765/v1", "http://0.0.0.0:8765/v1"]
+)
+def test_an_endpoint_that_is_the_gateway_itself_is_refused(tmp_path: Path, role: str, url: str) -> None:
+    sentence = refused(tmp_path, {f"{role}_base_url": url})
+    assert sentence.startswith(f"{role.upper()}_BASE_URL points at the gateway's own address")
 
 
-@pytest.mark.parametrize("url", ["localhost:8080", "ftp://x", "http://", "http://x:port", "http://[::1"])
-def test_an_endpoint_that_is_no_url_is_refused(tmp_path: Path, url: str) -> None:
-    assert "FOREGROUND_BASE_URL is not an http(s) URL" in refused(tmp_path, {"foreground_base_url": url})
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:8766/v1", "http://llm.example:8765/v1", "https://llm.example", "http://u:p@llm.example:1/v1"],
+)
+def test_any_other_endpoint_is_taken(tmp_path: Path, role: str, url: str) -> None:
+    assert getattr(load_settings({f"{role}_base_url": url}, {}, tmp_path), f"{role}_base_url") == url
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("url", ["localhost:8080", "ftp://x", "http://", "http://x:port", "http://[::1", "llama"])
+def test_an_endpoint_that_is_no_url_is_refused(tmp_path: Path, role: str, url: str) -> None:
+    assert f"{role.upper()}_BASE_URL is not an http(s) URL" in refused(tmp_path, {f"{role}_base_url": url})
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/audio/speech/", "/v1/models"])
+def test_an_endpoint_with_the_path_of_a_request_is_refused(tmp_path: Path, path: str) -> None:
+    assert "what stands before it" in refused(tmp_path, {"tts_base_url": f"http://tts.example{path}"})
+
+
+def test_every_bound_address_is_our_own_and_on_a_wildcard_all_of_this_machines(tmp_path: Path) -> None:
+    bound = {"host": ["127.0.0.1", "Gateway.Example"], "api_key": "k", "port": "9000"}
+    assert "own address" in refused(tmp_path, {**bound, "asr_base_url": "http://gateway.example:9000/v1"})
+    everywhere = {"host": ["0.0.0.0"], "api_key": "k", "port": "9000", "tls": True, "tls_port": "9001"}
+    for host in (socket.gethostname(), "127.0.0.2"):
+        for port in (9000, 9001):
+            assert "own address" in refused(tmp_path, {**everywhere, "asr_base_url": f"http://{host}:{port}/v1"})
+    for other in ("http://203.0.113.7:9000/v1", "http://gateway.example:9000/v1", "http://[2001:db8::1]:9000/v1"):
+        assert load_settings({**everywhere, "asr_base_url": other}, {}, tmp_path).asr_base_url == other
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"asr": "endpoint"}, "such as ASR_BASE_URL=http://127.0.0.1:8000/v1"),
+        ({"tts": "endpoint"}, "such as TTS_BASE_URL="),
+        ({"foreground": "endpoint"}, "such as FOREGROUND_BASE_URL="),
+        ({"asr": "moonshine", "asr_base_url": "http://x/v1"}, "an empty --asr-base-url takes the server back"),
+        ({"foreground": "embedded", "foreground_base_url": "http://x/v1"}, "give one of the two"),
+        ({"foreground_gguf": "a.gguf", "foreground_base_url": "http://x/v1"}, "give one of the two"),
+        ({"foreground_gguf": "a.gguf", "foreground": "scripted"}, "give one of the two"),
+        ({"foreground_gguf": "a.gguf"}, "FOREGROUND_GGUF names no file (a.gguf)"),
+        ({"foreground_gguf": __file__}, "FOREGROUND_GGUF is no GGUF file"),
+        ({"asr_model": "./no-such-model"}, "ASR_MODEL names no folder (./no-such-model)"),
+        ({"tts_model": "~/no-such-model"}, "TTS_MODEL names no folder"),
+        ({"tts_voices": ["marin"]}, "TTS_VOICES holds 'marin': give pairs NAME=VOICE"),
+        ({"tts_voices": ["marin=af_heart,=af_bella"]}, "TTS_VOICES holds '=af_bella'"),
+        ({"tts_voices": ["marin="]}, "TTS_VOICES holds 'marin='"),
+        ({"foreground_extra_body": "{top_k: 20}"}, "FOREGROUND_EXTRA_BODY is no JSON"),
+        ({"foreground_extra_body": "[1]"}, "FOREGROUND_EXTRA_BODY is JSON but no object"),
+        ({"foreground_extra_body": "{" * 10_000}, "FOREGROUND_EXTRA_BODY is no JSON"),
+        ({"foreground_extra_body": '{"a": "' + "x" * 20_000 + '"}'}, "longer than 16384 bytes"),
+        ({"device": "npu"}, "give one of auto, cpu, cuda, coreml"),
+    ],
+)
+def test_what_contradicts_itself_or_is_not_there_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: dict[str, object], sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refused(tmp_path, flags)
+
+
+def test_an_empty_flag_takes_back_what_a_file_says(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("ASR_BASE_URL=http://asr.example/v1\n")
+    assert load_settings({"asr": "moonshine", "asr_base_url": ""}, {}, tmp_path).asr_base_url == ""
+
+
+@pytest.mark.parametrize("model", ["istupakov/parakeet-tdt-0.6b-v3-onnx", "whisper-1", ""])
+def test_a_models_name_is_no_path(tmp_path: Path, model: str) -> None:
+    assert load_settings({"asr_model": model}, {}, tmp_path).asr_model == model
+
+
+def test_the_source_of_each_setting_is_known(tmp_path: Path) -> None:
+    (tmp_path / "duplex-gateway.toml").write_text("port = 1\n")
+    (tmp_path / ".env").write_text("TTS_VOICE=x\n")
+    given = load_sourced_settings({"profile": "auto"}, {"DUPLEX_GATEWAY_VOICE": "y"}, tmp_path)
+    names = ("profile", "voice", "tts_voice", "port", "host")
+    assert [given.sources[name] for name in names] == [
+        "flag --profile",
+        "environment DUPLEX_GATEWAY_VOICE",
+        ".env",
+        "duplex-gateway.toml",
+        "default",
+    ]
+    assert given.by_flag("profile")
+    assert not given.by_flag("voice")
 
 
 def test_a_certificate_needs_its_key_and_both_their_files(tmp_path: Path) -> None:
@@ -175,6 +262,7 @@ def test_secrets_are_masked_wherever_they_might_be_shown(tmp_path: Path) -> None
     )
     assert "s3cret" not in shown
     assert "api_key='***'" in shown
+    assert "s3cret" not in repr(load_settings({"asr_base_url": "https://u:s3cret@asr.example/v1"}, {}, tmp_path))
     (tmp_path / "duplex-gateway.toml").write_text("api_key = 12345678\n")
     assert "12345678" not in refused(tmp_path)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import tempfile
 import wave
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-import trustme
 
 from clients.bench.gateway_process import GatewayProcess
 from clients.wav_audio import RATE_HZ
@@ -72,16 +73,8 @@ def gateway(
 def tls_gateway(
     rule_based_llm: RecordingChatServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[GatewayUnderTest]:
-    """The same behind TLS, for clients that know no other. Its certificate's authority is in SSL variables only."""
-    folder = tmp_path_factory.mktemp("certificates")
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(folder / "authority.pem")
-    served = authority.issue_cert("127.0.0.1", "localhost")
-    for number, blob in enumerate(served.cert_chain_pems):
-        blob.write_to_path(folder / "chain.pem", append=number > 0)
-    served.private_key_pem.write_to_path(folder / "key.pem")
-    flags = ["--ssl-certfile", str(folder / "chain.pem"), "--ssl-keyfile", str(folder / "key.pem")]
-    yield from _served(rule_based_llm.base_url, tmp_path_factory.mktemp("events"), flags, folder / "authority.pem")
+    """The same with `--tls`, for clients that know no other: they are given what the start prints, and nothing else."""
+    yield from _served(rule_based_llm.base_url, tmp_path_factory.mktemp("events"), ["--tls", "--tls-port", "0"])
 
 
 @pytest.fixture(scope="session")
@@ -90,9 +83,7 @@ def embedded_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatew
     yield from _served("", tmp_path_factory.mktemp("events"))
 
 
-def _served(
-    llm_url: str, events: Path, flags: tuple[str, ...] | list[str] = (), authority: Path | None = None
-) -> Iterator[GatewayUnderTest]:
+def _served(llm_url: str, events: Path, flags: Sequence[str] = ()) -> Iterator[GatewayUnderTest]:
     variables = {
         "DUPLEX_GATEWAY_API_KEY": GATEWAY_KEY,
         "FOREGROUND_BASE_URL": llm_url,
@@ -100,7 +91,17 @@ def _served(
         "FOREGROUND_TEMPERATURE": "0",
     }
     with GatewayProcess(["--profile", "embedded", "--event-log", str(events), *flags], variables) as process:
-        yield GatewayUnderTest(process, events, GATEWAY_KEY, authority, repeats=bool(llm_url))
+        base_url, authority = _told(process) if "--tls" in flags else (f"{process.http_url}/v1", None)
+        yield GatewayUnderTest(process, events, GATEWAY_KEY, base_url, authority, repeats=bool(llm_url))
+
+
+def _told(process: GatewayProcess) -> tuple[str, Path]:
+    """Return the base URL and the file to trust that `serve --tls` prints."""
+    base_url = re.search(r"base_url=(https://\S+?)\)", "\n".join(process.output))
+    (line,) = (line for line in process.output if "NODE_EXTRA_CA_CERTS" in line)
+    (authority,) = (word for word in shlex.split(line) if word.startswith("NODE_EXTRA_CA_CERTS="))
+    assert base_url
+    return base_url[1], Path(authority.partition("=")[2])
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import ssl
 import time
 import urllib.request
 from collections.abc import Collection, Mapping
@@ -27,11 +26,15 @@ LEAVING_DEADLINE_S = 10.0
 
 @dataclass(frozen=True)
 class GatewayUnderTest:
-    """A served gateway, its record of events, and what a client needs to reach it."""
+    """A served gateway, its record of events, and what a client needs to reach it.
+
+    `base_url`: what an SDK takes. `authority`: the file that it must trust, None for a plain connection.
+    """
 
     process: GatewayProcess
     events: Path
     key: str
+    base_url: str
     authority: Path | None = None
     repeats: bool = True
     """Its language model repeats the words that it is told, so that a reply shows what was heard."""
@@ -39,15 +42,14 @@ class GatewayUnderTest:
     @property
     def variables(self) -> dict[str, str]:
         """Return what a driver finds in its environment."""
-        variables = {"GATEWAY_URL": f"{self.process.http_url}/v1", "GATEWAY_KEY": self.key}
+        variables = {"GATEWAY_URL": self.base_url, "GATEWAY_KEY": self.key}
         if self.authority is not None:
             variables |= {"SSL_CERT_FILE": str(self.authority), "NODE_EXTRA_CA_CERTS": str(self.authority)}
         return variables
 
     def sessions_active(self) -> int:
         """Return how many sessions the gateway says it has."""
-        trusted = ssl.create_default_context(cafile=self.authority) if self.authority else None
-        with urllib.request.urlopen(f"{self.process.http_url}/health", timeout=10, context=trusted) as answer:
+        with urllib.request.urlopen(f"{self.process.http_url}/health", timeout=10) as answer:
             return int(json.load(answer)["sessions"]["active"])
 
     def records(self) -> set[Path]:

@@ -23,9 +23,9 @@ from protocol.beta.fields import (
 from protocol.beta.items import item_to_beta, item_to_ga
 from protocol.beta.server_events import session_to_beta
 from protocol.client_events import SessionUpdate
+from protocol.client_shapes import CLIENT_RULES
 from protocol.session_settings import SessionDefaults, SessionSettings
 from protocol.wire import Dialect, Wire
-from protocol.client_shapes import CLIENT_RULES
 
 TEXT = st.text(max_size=8)
 FORMATS = st.sampled_from(["pcm16", "g711_ulaw", "g711_alaw"])

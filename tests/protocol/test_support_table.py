@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from protocol.client_shapes import CLIENT_RULES
 from protocol.errors import ProtocolError
 from protocol.wire import Dialect, Wire
-from protocol.client_shapes import CLIENT_RULES
 from tests.protocol.conftest import Talk
 from tests.protocol.support.catalogue import CLIENT_EVENTS, SERVER_EVENTS, client_fields
 from tests.protocol.support.document import EFFECTS, PROBES, README, observed, text, unsent, unsent_fields

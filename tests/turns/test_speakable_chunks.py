@@ -306,6 +306,14 @@ WORDS = st.lists(st.from_regex(r"[b-z]{3,12}", fullmatch=True), min_size=1, max_
 JOINTS = st.sampled_from([" ", " ", " ", ", ", ". ", "\n", "\n\n", "\n- ", " **", "** ", "? ", "\n## ", " | ", " 🎉 "])
 
 
+def test_signs_that_nobody_says_do_not_pile_up() -> None:
+    splitter = SpeakableChunks()
+    for _ in range(10_000):
+        splitter.feed("- ")
+        assert len(splitter._buffer) <= 2 * limits.MAX_RAW_SIZE
+    assert [chunk.text_end for chunk in splitter.finish()][-1] == 20_000
+
+
 @settings(max_examples=200, deadline=None)
 @given(WORDS, st.data())
 def test_nothing_is_lost_or_said_twice(words: list[str], data: st.DataObject) -> None:

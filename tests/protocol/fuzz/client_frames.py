@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from protocol.beta.client_rules import BETA_RULES
+from protocol.client_shapes import CLIENT_RULES
 from protocol.session_settings import SessionKind
 from protocol.shapes import Rules
-from protocol.client_shapes import CLIENT_RULES
 from tests.protocol.fuzz.choices import Choices
 from tests.protocol.support.beta_probes import BETA_PROBES
 from tests.protocol.support.catalogue import CLIENT_EVENTS

@@ -12,11 +12,11 @@ from pathlib import Path
 from protocol import wire_rules
 from protocol.audio_time import s_from_samples, samples_from_bytes
 from protocol.beta.client_rules import BETA_RULES
+from protocol.client_shapes import CLIENT_RULES
 from protocol.conversation import TRUNCATE_TOLERANCE_MS
 from protocol.item_audio import LONGEST_PENDING_S
 from protocol.kept_audio import ITEM_LIMIT_BYTES, SESSION_BUDGET_BYTES
 from protocol.shapes import Rules
-from protocol.client_shapes import CLIENT_RULES
 from tests.protocol.support.beta_probes import BETA_PROBES
 from tests.protocol.support.catalogue import CLIENT_EVENTS, SERVER_EVENTS, Field, client_fields, server_fields
 from tests.protocol.support.event_probes import EVENT_PROBES, ON_A_WEBSOCKET

@@ -1,0 +1,185 @@
+"""Under which licences a plan's weights and packages stand, read from the manifest and from the packages themselves."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from models import weights_manifest
+from models.asr_loading import asr_weights
+from models.chat_loading import chat_weights
+from models.engine_plan import EnginePlan
+from models.judge_loading import Endpoint, chosen_judges, judge_weights
+from models.tts_loading import tts_weights
+from models.weights_manifest import TURN_TAKING, Weight
+
+DISTRIBUTION = "duplex-gateway"
+NOT_STATED = "not stated in its metadata"
+
+_ONNXRUNTIME = ("onnxruntime", "onnxruntime-gpu", "soxr")
+_ESPEAK = ("phonemizer", "espeakng-loader")
+_ENGINE_PACKAGES = {
+    "vad silero": _ONNXRUNTIME,
+    "asr moonshine": _ONNXRUNTIME,
+    "asr whisper": _ONNXRUNTIME,
+    "asr onnx": (*_ONNXRUNTIME, "onnx-asr", "huggingface-hub"),
+    "asr mlx": ("mlx-audio", "mlx", "huggingface-hub"),
+    "asr endpoint": ("openai", "httpx2"),
+    "tts piper": (*_ONNXRUNTIME, *_ESPEAK, "onnx"),
+    "tts kokoro": (*_ONNXRUNTIME, *_ESPEAK, "kokoro-onnx"),
+    "tts mlx": (*_ESPEAK, "mlx-audio", "mlx", "huggingface-hub"),
+    "tts endpoint": ("openai", "httpx2"),
+    "foreground embedded": ("xllamacpp", "openai", "httpx2"),
+    "foreground endpoint": ("openai", "httpx2"),
+}
+"""Distributions that do an engine's work, by role and engine. Those that are not installed are left out."""
+
+_OF_ENGINES = frozenset(name for names in _ENGINE_PACKAGES.values() for name in names)
+
+_HUB_MODELS = {
+    "": "nemo-parakeet-tdt-0.6b-v3",
+    "nemo-parakeet-tdt-0.6b-v3": "CC-BY-4.0",
+    "nemo-parakeet-tdt-0.6b-v2": "CC-BY-4.0",
+}
+"""Licences by NVIDIA's model cards; "": onnx-asr's model where none is set."""
+
+_ESPEAK_NG = "GPL-3.0-or-later"
+"""espeak-ng's COPYING. The wheel that brings the library states the licence of its own loader at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Licence:
+    """What stands under which licence. `kind`: weights, model, server, library, package; `source`: whence it comes."""
+
+    kind: str
+    name: str
+    licence: str
+    source: str
+
+
+def plan_licences(plan: EnginePlan) -> list[Licence]:
+    """Return what `plan` uses: weights, models of others, and the packages that its engines and the service run on."""
+    rows = [_of_weight(weight) for weight in plan_weights(plan)]
+    rows += _of_models(plan)
+    engines = {
+        f"vad {plan.vad}",
+        f"asr {plan.asr.engine}",
+        f"tts {plan.tts.engine}",
+        f"foreground {plan.chat.engine}",
+    }
+    used = {name for engine in engines for name in _ENGINE_PACKAGES.get(engine, ())}
+    service = _requirements(DISTRIBUTION, extras=False) - _OF_ENGINES
+    # The wire's types come from the OpenAI package, whatever the engines are.
+    return [*rows, *_of_packages(used | service | ({"openai"} & _installed()))]
+
+
+def all_licences() -> list[Licence]:
+    """Return what any plan may use: all weights of the manifest, and each package that is installed with us."""
+    weights = [value for value in vars(weights_manifest).values() if isinstance(value, Weight)]
+    models = [Licence("model", name, licence, "model hub") for name, licence in _HUB_MODELS.items() if name]
+    return [*map(_of_weight, weights), *models, *_of_packages(_closure({DISTRIBUTION, *_OF_ENGINES}))]
+
+
+def plan_weights(plan: EnginePlan) -> list[Weight]:
+    """Return the weights that loading `plan` takes from packages, each once."""
+    judges = chosen_judges(plan.judges, real=plan.vad != "scripted" and plan.asr.engine != "scripted")
+    endpoint = Endpoint("", "", "") if plan.chat.engine == "endpoint" else None
+    weights = [
+        *([TURN_TAKING] if plan.vad == "silero" else ()),
+        *asr_weights(plan.asr),
+        *tts_weights(plan.tts),
+        *chat_weights(plan.chat),
+        *judge_weights(judges, endpoint),
+    ]
+    return list(dict.fromkeys(weights))
+
+
+def _of_weight(weight: Weight) -> Licence:
+    return Licence("weights", weight.name, weight.licence, f"{weight.project}=={weight.version}")
+
+
+def _of_models(plan: EnginePlan) -> list[Licence]:
+    """Return the models that come from elsewhere than packages: the hub, a file, a server."""
+    rows = []
+    if plan.asr.engine == "onnx":
+        name = plan.asr.model or _HUB_MODELS[""]
+        rows.append(Licence("model", name, _HUB_MODELS.get(name, "as its model card says"), "model hub or folder"))
+    for role, voice in (("asr", plan.asr), ("tts", plan.tts)):
+        if voice.engine == "mlx":
+            rows.append(
+                Licence(
+                    "model", voice.model or f"mlx-audio's for {role}", "as its model card says", "model hub or folder"
+                )
+            )
+    if plan.chat.engine == "embedded" and plan.chat.gguf is not None:
+        rows.append(Licence("model", plan.chat.gguf.name, "as its model card says", "a file of yours"))
+    for role, on in (("asr", plan.asr), ("tts", plan.tts), ("foreground", plan.chat)):
+        if on.engine == "endpoint":
+            rows.append(Licence("server", on.model or role, "as its operator says", f"{role} endpoint"))
+    return rows
+
+
+def _of_packages(names: Iterable[str]) -> list[Licence]:
+    """Return the licences of those packages that are installed, by name; espeak-ng's own beside the wheel with it."""
+    rows = []
+    for name in sorted(set(names) & _installed()):
+        version = importlib.metadata.version(name)
+        rows.append(Licence("package", name, package_licence(name), f"{name}=={version}"))
+        if name == "espeakng-loader":
+            rows.append(Licence("library", "espeak-ng", _ESPEAK_NG, f"inside {name}=={version}"))
+    return rows
+
+
+def package_licence(name: str) -> str:
+    """Return the licence that the installed distribution `name` states, in its own words, or NOT_STATED."""
+    found = importlib.metadata.distribution(name)
+
+    def stated(field: str) -> list[str]:
+        return found.metadata.get_all(field) or []
+
+    if expressions := stated("License-Expression"):
+        return expressions[0]
+    approved = [line for line in stated("Classifier") if line.startswith("License :: OSI Approved ::")]
+    if approved:
+        return " AND ".join(line.rpartition("::")[2].strip() for line in approved)
+    words = _first_line("".join(stated("License")))
+    if words and words.upper() != "UNKNOWN":
+        return words
+    texts = (found.read_text(f"licenses/{file}") or found.read_text(file) for file in stated("License-File"))
+    return next((line for text in texts if (line := _first_line(text or ""))), NOT_STATED)
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip()[:60] for line in text.splitlines() if line.strip()), "")
+
+
+def _installed() -> set[str]:
+    return {_normal(found.metadata["Name"]) for found in importlib.metadata.distributions() if found.metadata["Name"]}
+
+
+def _closure(names: set[str]) -> set[str]:
+    """Return `names` and all installed distributions that they require by way of others, our extras included."""
+    installed, found, waiting = _installed(), set(names), list(names)
+    while waiting:
+        current = waiting.pop()
+        for required in _requirements(current, extras=current == DISTRIBUTION) & installed - found:
+            found.add(required)
+            waiting.append(required)
+    return found
+
+
+def _requirements(name: str, *, extras: bool) -> set[str]:
+    """Return what `name` requires, nothing if it isn't installed; of all markers only `extra` is looked at."""
+    try:
+        lines = importlib.metadata.requires(name) or []
+    except importlib.metadata.PackageNotFoundError:
+        return set()
+    wanted = [line for line in lines if extras or not re.search(r"\bextra\s*==", line)]
+    return {_normal(match[0]) for line in wanted if (match := re.match(r"[\w.-]+", line))}
+
+
+def _normal(name: str) -> str:
+    """Return a distribution's name as PEP 503 normalises it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
