@@ -41,7 +41,7 @@ SLOW_ANSWER_MS = 1_500.0
 async def examine(settings: Settings, progress: ProgressCallback | None = None) -> AsyncGenerator[Finding, None]:
     """Yield what is found, check by check. `progress` is told of weights that are fetched, from another thread."""
     plan = engine_plan(settings)
-    yield sound("settings", "valid", _described(plan))
+    yield sound("settings", "valid", f"profile {settings.profile}: {_described(plan)}")
     examination = _Examination(settings, plan, WeightsStore(settings.home), progress)
     figures: dict[str, float] = {}
     async with AsyncExitStack() as engines:

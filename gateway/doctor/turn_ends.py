@@ -67,10 +67,11 @@ async def examine_judges(
             Verdict.WARN,
         ).of(ROLE, CHECK, **figures)
         return
-    if set(figures) <= {"lexical_ms"}:
+    reading = {"probability", "verdict"} & set(wanted)
+    if set(figures) <= {"lexical_ms"} or (reading and not any(f"{name}_ms" in figures for name in reading)):
         yield Diagnosis(
-            f"only the words' own signs are judged; {detail}" if told else f"no judge is on; {off}",
-            "put a language model behind FOREGROUND_BASE_URL that shows log probabilities (llama.cpp, vLLM).",
+            detail if told else f"no judge is on{detail}",
+            "let the language model's server show log probabilities (llama.cpp, vLLM), and answer within a second.",
             Verdict.WARN,
         ).of(ROLE, CHECK, **figures)
         return

@@ -191,10 +191,14 @@ async def test_a_judge_that_can_not_tell_is_doubtful() -> None:
     assert "(doubtful)" in finding.detail
 
 
-async def test_words_alone_are_worth_a_warning() -> None:
-    (finding,) = await found(examine_judges([judge("lexical", 0.9)], ("audio", "lexical"), {}, "en"))
+@pytest.mark.parametrize("on", [("lexical",), ("audio", "lexical")])
+async def test_no_judge_that_reads_is_worth_a_warning(on: tuple[str, ...]) -> None:
+    reasons = {"probability": "the server took too long to judge.", "verdict": "it judged 3 of 20 right."}
+    wanted = ("audio", "probability", "verdict", "lexical")
+    (finding,) = await found(examine_judges([judge(name, 0.9) for name in on], wanted, reasons, "en"))
     assert finding.verdict is Verdict.WARN
-    assert "FOREGROUND_BASE_URL" in finding.advice
+    assert "log probabilities" in finding.advice
+    assert "without probability: the server took too long to judge; without verdict: it judged" in finding.detail
 
 
 async def test_a_judge_that_is_too_slow_should_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

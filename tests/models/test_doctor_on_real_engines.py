@@ -65,7 +65,7 @@ async def test_a_cascade_on_llama_cpps_server_passes(llama_cpp: LlamaServer) -> 
     assert findings["foreground", "tools"].verdict is Verdict.WARN  # a model of 135M parameters calls no functions
     judges = findings["end_of_turn", "judges"]
     assert {"audio_ms", "lexical_ms"} <= set(judges.figures)
-    assert "probability " in judges.detail  # with its time, or that the server took too long to show it
+    assert "probability" in judges.detail  # with its time, or that the server took too long to show it
     assert "without verdict: " in judges.detail
     told = " ".join(line for finding in findings.values() for line in finding.lines())
     assert llama_cpp.api_key not in told
