@@ -112,7 +112,7 @@ def _automatic(given: SourcedSettings, around: Surroundings, keep: bool) -> tupl
         check_engines(replace(given.settings, profile=known.profile), around.machine, around.providers)
         return (
             known,
-            f", as at an earlier start: {known.reason} (--profile auto decides anew, --profile NAME otherwise)",
+            f", as at an earlier start: {known.reason} (--profile auto decides anew, --profile NAME changes it)",
         )
     profile, reason = choose_profile(around.machine, lambda: around.ask_hub(around.hub))
     settings = replace(given.settings, profile=profile)

@@ -13,7 +13,7 @@ from models.chat_loading import chat_weights
 from models.engine_plan import EnginePlan
 from models.judge_loading import Endpoint, chosen_judges, judge_weights
 from models.tts_loading import tts_weights
-from models.weights_manifest import TURN_TAKING, Weight
+from models.weights_manifest import TURN_TAKING, Weight, packaged
 
 DISTRIBUTION = "duplex-gateway"
 NOT_STATED = "not stated in its metadata"
@@ -97,7 +97,8 @@ def plan_weights(plan: EnginePlan) -> list[Weight]:
 
 
 def _of_weight(weight: Weight) -> Licence:
-    return Licence("weights", weight.name, weight.licence, f"{weight.project}=={weight.version}")
+    told = packaged("weights", weight.name, weight)
+    return Licence(told.role, told.name, told.licence, told.source)
 
 
 def _of_models(plan: EnginePlan) -> list[Licence]:
@@ -143,7 +144,7 @@ def package_licence(name: str) -> str:
         return expressions[0]
     approved = [line for line in stated("Classifier") if line.startswith("License :: OSI Approved ::")]
     if approved:
-        return " AND ".join(line.rpartition("::")[2].strip() for line in approved)
+        return ", ".join(line.rpartition("::")[2].strip() for line in approved)
     words = _first_line("".join(stated("License")))
     if words and words.upper() != "UNKNOWN":
         return words
