@@ -265,7 +265,7 @@ def _doctor(parsed: argparse.Namespace) -> int:
     from gateway.doctor.report import report, report_wrong_settings
 
     try:
-        settings = _settings(parsed)
+        settings = _decided(parsed, keep=False).settings
     except SettingsError as error:
         report_wrong_settings(str(error), _print, as_json=parsed.json)
         return EXIT_FAILED
