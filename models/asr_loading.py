@@ -83,7 +83,7 @@ async def _load_onnx(plan: AsrPlan, worker: SpeechWorker) -> tuple[SpeechRecogni
 
 
 def _load_endpoint(plan: AsrPlan) -> tuple[SpeechRecognizer, EngineInfo]:
-    from models.engines.openai_transcriptions import OpenAITranscriptions
+    from models.engines.openai_transcriptions import EndpointRecognizer
 
-    asr = OpenAITranscriptions(plan.base_url, plan.model, api_key=plan.api_key, language=plan.language)
+    asr = EndpointRecognizer(plan.base_url, plan.model, api_key=plan.api_key, language=plan.language)
     return asr, EngineInfo(ROLE, asr.model, asr.server)
