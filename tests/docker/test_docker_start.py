@@ -5,7 +5,6 @@ No image is built: there is no engine, and base images can't be had. What runs i
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
