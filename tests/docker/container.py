@@ -61,7 +61,7 @@ class Image:
         return text
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run `duplex-gateway arguments` with all of this machine's rights and its network: what a first start may do."""
+        """Run `duplex-gateway arguments` with this machine's rights and network: what fills a volume."""
         return subprocess.run(
             [str(self.prefix / "bin" / "duplex-gateway"), *arguments],
             env={**os.environ, **self.environment(**variables)},
@@ -205,7 +205,7 @@ class Container:
         )
 
     def turn(self, turn: str, key: str) -> tuple[int, str]:
-        """Take a turn as a client beside it (`stock_turn.py`): return the bytes of audio, and what was heard or said."""
+        """Take a turn beside it (`stock_turn.py`): return the bytes of audio, and what was heard or else said."""
         client = [sys.executable, "-m", "tests.docker.stock_turn", "http://127.0.0.1:8765/v1", key, turn]
         done = self.run(client, os.environ)
         assert done.returncode == 0, done.stderr + self.output
