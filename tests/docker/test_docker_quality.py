@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.models.tiny_tdt import make_tiny_tdt
 
 from models.weights import default_home
 from tests.docker.container import Container, Image, built, containable
 from tests.docker.dockerfile import DOCKER
+from tests.models.tiny_tdt import make_tiny_tdt
 
 pytestmark = [
     pytest.mark.models,
