@@ -64,11 +64,13 @@ class TokenLogprob:
 class Transcription:
     """What was said, stripped; "" for no speech. `logprobs`: its tokens, whose bytes joined are the text's.
 
-    None where they were not asked for or the engine doesn't know them.
+    None where they were not asked for or the engine doesn't know them. `language`: the primary subtag (BCP 47) of what
+    the engine found to be spoken; None where it was told, isn't sure or doesn't tell.
     """
 
     text: str
     logprobs: tuple[TokenLogprob, ...] | None = None
+    language: str | None = None
 
 
 class SpeechRecognizer(Protocol):
@@ -109,13 +111,14 @@ class SpeechSynthesizer(Protocol):
     """Turns text into speech (TTS)."""
 
     def synthesize(
-        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
+        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False, language: str = ""
     ) -> AsyncGenerator[SpeechPiece, None]:
         """Yield the audio of `text` in pieces, the first as early as the engine can.
 
-        `voice` is a name the client gave; unknown ones get the engine's own. `speed` 0.25…1.5, 1.0 is normal. `first`
-        marks the first clause of a reply, which goes before the rest of other replies. Closing the generator stops the
-        work. Raises EngineError.
+        `voice` is a name the client gave; unknown ones get the engine's own, which in an engine of several languages is
+        one of `language` (the text's, a primary subtag; "": unknown). `speed` 0.25…1.5, 1.0 is normal. `first` marks
+        the first clause of a reply, which goes before the rest of other replies. Closing the generator stops the work.
+        Raises EngineError.
         """
         ...
 
@@ -204,7 +207,7 @@ class Utterance:
 class Judgement:
     """How probable it is that the turn is over (0…1, calibrated); `wait`: the user asked for time ("hold on").
 
-    `complete` None: no opinion (a language that the judge doesn't know).
+    `complete` None: no opinion (a language that the judge doesn't know: `models.languages.knows`).
     """
 
     complete: float | None

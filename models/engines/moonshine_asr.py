@@ -56,6 +56,8 @@ class MoonshineRecognizer:
     once as `worker` has threads.
     """
 
+    languages = frozenset({"en"})
+
     def __init__(self, folder: Path, worker: InferenceWorker) -> None:
         self._worker = worker
         self._encoder = open_session(folder / "encoder_model.ort")
