@@ -1,4 +1,4 @@
-"""What a cascade's engines can't do in a language, and what holds instead. Engines say themselves which ones they know."""
+"""What a cascade can't do in a language, and what holds instead. Engines say themselves which ones they know."""
 
 from __future__ import annotations
 

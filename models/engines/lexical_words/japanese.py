@@ -1,7 +1,7 @@
 """Japanese: the end of the sentence tells. Polite and final forms end it, particles and te-forms don't.
 
-"…んですけど" and "…んですが" leave the end open out of politeness, and a bare te-form may be a request: such a turn is over
-as often as not. No blanks, so that all is read from the end of the text. Written from grammar.
+"…んですけど" and "…んですが" leave the end open out of politeness, and a bare te-form may be a request: such a turn is
+over as often as not. No blanks, so that all is read from the end of the text. Written from grammar.
 """
 
 from __future__ import annotations
