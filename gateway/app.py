@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, WebSocketRoute
 
+from gateway.backends.language_limits import language_limits
 from gateway.capabilities import cascade_capabilities
 from gateway.composition import new_session, session_defaults
 from gateway.endpoints.client_secrets import ClientSecretsEndpoint
@@ -154,6 +155,9 @@ class _Composition:
             logger.exception("loading the engines failed")
             self._service.fail("The engines could not be loaded because of a bug: see the log.")
         else:
+            spoken = language_limits(self._engines, self._settings.asr_language, self._settings.tts_language)
+            if spoken:
+                logger.warning("%s", spoken.sentence)
             self._service.ready(self._engines.infos)
 
     async def _close(self) -> None:

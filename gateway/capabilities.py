@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Set
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +11,7 @@ from gateway.serving import MAX_FRAME_BYTES
 from gateway.settings import Settings
 from gateway.turns.settings import LONGEST_INPUT
 from models.interfaces import Engines
+from models.languages import languages_of
 from protocol.audio_format import AudioFormat
 from protocol.audio_time import SESSION_RATE_HZ
 
@@ -38,10 +38,7 @@ def cascade_capabilities(settings: Settings, engines: Engines | None) -> dict[st
         "audio_formats": [form.to_wire() for form in AudioFormat],
         "turn_detection": ["server_vad", "semantic_vad", None],
         "engines": dict(by_role),
-        "languages": {
-            "input": _languages(engines.asr) if engines is not None else None,
-            "output": _languages(engines.tts) if engines is not None else None,
-        },
+        "languages": {"input": _languages(engines, "asr"), "output": _languages(engines, "tts")},
         "limits": {
             "sessions": settings.max_sessions,
             "session_s": settings.session_limit_s,
@@ -52,7 +49,6 @@ def cascade_capabilities(settings: Settings, engines: Engines | None) -> dict[st
     }
 
 
-def _languages(engine: object) -> list[str] | None:
-    """Return what an engine that is bound to languages says of itself by its attribute `languages`."""
-    bound = getattr(engine, "languages", None)
-    return sorted(bound) if isinstance(bound, Set | tuple) else None
+def _languages(engines: Engines | None, role: str) -> list[str] | None:
+    bound = None if engines is None else languages_of(getattr(engines, role))
+    return None if bound is None else sorted(bound)

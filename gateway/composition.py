@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gateway.backends.cascade import CascadeBackend, Tap
+from gateway.backends.language_limits import language_limits
 from gateway.event_log import EventLog, EventLogWriter
 from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
@@ -58,6 +59,7 @@ def new_session(
         session_id,
         now,
         {"model": model, "backend": request.backend, "kind": request.kind, "dialect": request.dialect},
+        lambda user, reply: language_limits(engines, user, reply).fields,
     )
     recorder = None if recordings is None else SessionRecorder(recordings, session_id, random_id, playout_delay)
     backend = CascadeBackend(
@@ -72,6 +74,8 @@ def new_session(
             speech=samples_from_s(settings.tts_timeout_s),
         ),
         playout_delay=playout_delay,
+        user_language=settings.asr_language,
+        reply_language=settings.tts_language,
         taps=(observer.told, *taps) if recorder is None else (observer.told, recorder.tap, *taps),
     )
     observer.follow(backend.machine)

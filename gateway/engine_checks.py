@@ -11,20 +11,20 @@ from gateway.settings import Settings, SettingsError
 from models.engine_plan import EnginePlan
 
 NEEDED = {
-    ("asr", "onnx"): ("onnx_asr",),
-    ("asr", "mlx"): ("mlx_audio",),
-    ("tts", "kokoro"): ("kokoro_onnx",),
-    ("tts", "mlx"): ("mlx_audio",),
+    ("asr", "onnx"): "onnx_asr",
+    ("asr", "whisper"): "ctranslate2",
+    ("asr", "mlx"): "mlx_audio",
+    ("tts", "mlx"): "mlx_audio",
 }
-"""Packages that an engine needs and that not every installation has, by role and engine."""
+"""Package that an engine needs and that not every installation has, by role and engine."""
 
-INSTALL = {
-    "onnx_asr": "onnx-asr[hub]",
-    "kokoro_onnx": "kokoro-onnx",
-    "mlx_audio": "mlx-audio",
-    "huggingface_hub": "onnx-asr[hub]",
+PACKAGES = {
+    "onnx_asr": ("onnx-asr", "duplex-gateway[onnx-asr]"),
+    "huggingface_hub": ("huggingface-hub", "duplex-gateway[onnx-asr]"),
+    "ctranslate2": ("ctranslate2", "duplex-gateway[whisper]"),
+    "mlx_audio": ("mlx-audio", "duplex-gateway[mlx]"),
 }
-"""What pip is told to install for a package."""
+"""What people call a package, and what pip is told to install for it."""
 
 _PROVIDERS = {
     "cuda": ("CUDAExecutionProvider", "onnxruntime-gpu"),
@@ -66,16 +66,21 @@ def _check_server(settings: Settings, role: str, engine: str) -> None:
 
 
 def _check_packages(settings: Settings, machine: Machine, role: str, engine: str) -> None:
-    missing = [name for name in NEEDED.get((role, engine), ()) if name not in machine.packages]
-    if not missing:
+    needed = NEEDED.get((role, engine))
+    if needed is None or needed in machine.packages:
         return
-    by_name = getattr(settings, role) == engine
-    chosen = f"The engine {engine} of `{role}`" if by_name else f"The profile {settings.profile}"
-    package = INSTALL[missing[0]]
+    language = getattr(settings, f"{role}_language")
+    if getattr(settings, role) == engine:
+        chosen = f"The engine {engine} of `{role}`"
+    elif engine == "whisper":  # what speaks English only gave way to it
+        chosen = f"{role.upper()}_LANGUAGE {language}, which whisper understands here,"
+    else:
+        chosen = f"The profile {settings.profile}"
+    name, extra = PACKAGES[needed]
     where = "" if engine != "mlx" or machine.apple_silicon else " (it is for Apple Silicon)"
     raise SettingsError(
-        f"{chosen} needs {package.partition('[')[0]}, which is not installed{where}: pip install '{package}', "
-        f"or choose another --{role} or --profile."
+        f"{chosen} needs {name}, which is not installed{where}: pip install '{extra}', or choose another --{role} or "
+        "--profile."
     )
 
 

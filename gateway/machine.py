@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ENGINE_PACKAGES = ("mlx_audio", "onnx_asr", "kokoro_onnx", "huggingface_hub")
+ENGINE_PACKAGES = ("mlx_audio", "onnx_asr", "huggingface_hub", "ctranslate2")
 """Packages, by the name of their import, that are not everywhere and that an engine needs."""
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from gateway.engine_checks import INSTALL, ListProviders, check_engines, onnxruntime_providers
+from gateway.engine_checks import PACKAGES, ListProviders, check_engines, onnxruntime_providers
 from gateway.found_server import fitting, is_wanted, on_server
 from gateway.found_server import told as told_of_server
 from gateway.local_servers import USUAL_PORTS, LocalServer, find_local_servers
@@ -27,7 +27,7 @@ QUALITY_CORES = 4
 """Fewest cores for `quality`. Kokoro alone took 0.6–0.9 times real time on 2 cores (measured 2026-11-29), so that with
 recognition beside it 2 don't do; that 4 do is an estimate."""
 
-_QUALITY_PACKAGES = ("onnx_asr", "kokoro_onnx", "huggingface_hub")
+_QUALITY_PACKAGES = ("onnx_asr", "huggingface_hub")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,10 @@ def choose_profile(machine: Machine, ask_hub: Callable[[], Hub]) -> tuple[Chosen
     if machine.cores < QUALITY_CORES:
         cores = "1 core" if machine.cores == 1 else f"{machine.cores} cores"
         return "embedded", f"this machine has {cores} and quality wants {QUALITY_CORES}{without}"
-    missing = [INSTALL[name] for name in _QUALITY_PACKAGES if name not in machine.packages]
+    missing = [name for name in _QUALITY_PACKAGES if name not in machine.packages]
     if missing:
-        packages = " ".join(f"'{name}'" for name in dict.fromkeys(missing))
-        return "embedded", f"quality needs packages that are not installed (pip install {packages}){without}"
+        name, extra = PACKAGES[missing[0]]
+        return "embedded", f"quality needs {name}, which is not installed (pip install '{extra}'){without}"
     hub = ask_hub()
     if hub in (Hub.UNREACHABLE, Hub.OFF):
         return "embedded", f"{hub.value}, which quality needs{without}"
@@ -112,7 +112,7 @@ def _automatic(given: SourcedSettings, around: Surroundings, keep: bool) -> tupl
         check_engines(replace(given.settings, profile=known.profile), around.machine, around.providers)
         return (
             known,
-            f", as at an earlier start: {known.reason} (--profile auto decides anew, --profile NAME otherwise)",
+            f", as at an earlier start: {known.reason} (--profile auto decides anew, --profile NAME changes it)",
         )
     profile, reason = choose_profile(around.machine, lambda: around.ask_hub(around.hub))
     settings = replace(given.settings, profile=profile)

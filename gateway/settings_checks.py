@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from gateway.loopback import is_loopback
 from gateway.own_address import is_own_address
 from gateway.settings import END_OF_TURN_JUDGES, Settings, SettingsError, table
+from models.extra_body import parse_extra_body
 
 EXTRA_BODY_BYTES = 16_384
 """Longest extra body: it goes into each request (chosen)."""
@@ -116,17 +116,12 @@ def _check_voices(pairs: tuple[str, ...]) -> None:
 
 
 def _check_extra_body(text: str) -> None:
-    if not text:
-        return
-    expected = 'give one such as {"top_k": 20}'
     if len(text.encode()) > EXTRA_BODY_BYTES:
         raise SettingsError(f"FOREGROUND_EXTRA_BODY is longer than {EXTRA_BODY_BYTES} bytes: shorten it.")
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SettingsError(f"FOREGROUND_EXTRA_BODY is no JSON: {expected}.") from error
-    if not isinstance(content, dict):
-        raise SettingsError(f"FOREGROUND_EXTRA_BODY is JSON but no object: {expected}.")
+        parse_extra_body(text)
+    except ValueError as error:
+        raise SettingsError(f"FOREGROUND_EXTRA_BODY {error}.") from error
 
 
 def _check_files(settings: Settings) -> None:

@@ -64,8 +64,8 @@ class TokenLogprob:
 class Transcription:
     """What was said, stripped; "" for no speech. `logprobs`: its tokens, whose bytes joined are the text's.
 
-    None where they were not asked for or the engine doesn't know them. `language`: ISO 639 code of what was spoken, as
-    told or as detected; "" where the engine doesn't say.
+    None where they were not asked for or the engine doesn't know them. `language`: the primary subtag (BCP 47) of what
+    was spoken, as told or as detected; "" where the engine isn't sure or doesn't say.
     """
 
     text: str
@@ -119,13 +119,14 @@ class SpeechSynthesizer(Protocol):
     """Turns text into speech (TTS)."""
 
     def synthesize(
-        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
+        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False, language: str = ""
     ) -> AsyncGenerator[SpeechPiece, None]:
         """Yield the audio of `text` in pieces, the first as early as the engine can.
 
-        `voice` is a name the client gave; unknown ones get the engine's own. `speed` 0.25…1.5, 1.0 is normal. `first`
-        marks the first clause of a reply, which goes before the rest of other replies. Closing the generator stops the
-        work. Raises EngineError.
+        `voice` is a name the client gave; unknown ones get the engine's own, which in an engine of several languages is
+        one of `language` (the text's, a primary subtag; "": unknown). `speed` 0.25…1.5, 1.0 is normal. `first` marks
+        the first clause of a reply, which goes before the rest of other replies. Closing the generator stops the work.
+        Raises EngineError.
         """
         ...
 
@@ -214,7 +215,7 @@ class Utterance:
 class Judgement:
     """How probable it is that the turn is over (0…1, calibrated); `wait`: the user asked for time ("hold on").
 
-    `complete` None: no opinion (a language that the judge doesn't know).
+    `complete` None: no opinion (a language that the judge doesn't know: `models.languages.knows`).
     """
 
     complete: float | None

@@ -11,9 +11,10 @@ from models import weights_manifest
 from models.asr_loading import asr_weights
 from models.chat_loading import chat_weights
 from models.engine_plan import EnginePlan
+from models.engines.onnx_asr_models import DEFAULT_MODEL, licence_of
 from models.judge_loading import Endpoint, chosen_judges, judge_weights
 from models.tts_loading import tts_weights
-from models.weights_manifest import TURN_TAKING, Weight
+from models.weights_manifest import TURN_TAKING, Weight, packaged
 
 DISTRIBUTION = "duplex-gateway"
 NOT_STATED = "not stated in its metadata"
@@ -23,7 +24,7 @@ _ESPEAK = ("phonemizer", "espeakng-loader")
 _ENGINE_PACKAGES = {
     "vad silero": _ONNXRUNTIME,
     "asr moonshine": _ONNXRUNTIME,
-    "asr whisper": _ONNXRUNTIME,
+    "asr whisper": ("ctranslate2", "soxr"),
     "asr onnx": (*_ONNXRUNTIME, "onnx-asr", "huggingface-hub"),
     "asr mlx": ("mlx-audio", "mlx", "huggingface-hub"),
     "asr endpoint": ("openai", "httpx2"),
@@ -38,12 +39,7 @@ _ENGINE_PACKAGES = {
 
 _OF_ENGINES = frozenset(name for names in _ENGINE_PACKAGES.values() for name in names)
 
-_HUB_MODELS = {
-    "": "nemo-parakeet-tdt-0.6b-v3",
-    "nemo-parakeet-tdt-0.6b-v3": "CC-BY-4.0",
-    "nemo-parakeet-tdt-0.6b-v2": "CC-BY-4.0",
-}
-"""Licences by NVIDIA's model cards; "": onnx-asr's model where none is set."""
+_UNKNOWN = "as its model card says"
 
 _ESPEAK_NG = "GPL-3.0-or-later"
 """espeak-ng's COPYING. The wheel that brings the library states the licence of its own loader at most."""
@@ -78,8 +74,11 @@ def plan_licences(plan: EnginePlan) -> list[Licence]:
 def all_licences() -> list[Licence]:
     """Return what any plan may use: all weights of the manifest, and each package that is installed with us."""
     weights = [value for value in vars(weights_manifest).values() if isinstance(value, Weight)]
-    models = [Licence("model", name, licence, "model hub") for name, licence in _HUB_MODELS.items() if name]
-    return [*map(_of_weight, weights), *models, *_of_packages(_closure({DISTRIBUTION, *_OF_ENGINES}))]
+    return [
+        *map(_of_weight, weights),
+        _of_onnx_model(DEFAULT_MODEL),
+        *_of_packages(_closure({DISTRIBUTION, *_OF_ENGINES})),
+    ]
 
 
 def plan_weights(plan: EnginePlan) -> list[Weight]:
@@ -97,24 +96,25 @@ def plan_weights(plan: EnginePlan) -> list[Weight]:
 
 
 def _of_weight(weight: Weight) -> Licence:
-    return Licence("weights", weight.name, weight.licence, f"{weight.project}=={weight.version}")
+    told = packaged("weights", weight.name, weight)
+    return Licence(told.role, told.name, told.licence, told.source)
+
+
+def _of_onnx_model(model: str) -> Licence:
+    name = model.rstrip("/").rpartition("/")[2]
+    return Licence("model", name, licence_of(name) or _UNKNOWN, "model hub or folder")
 
 
 def _of_models(plan: EnginePlan) -> list[Licence]:
     """Return the models that come from elsewhere than packages: the hub, a file, a server."""
     rows = []
     if plan.asr.engine == "onnx":
-        name = plan.asr.model or _HUB_MODELS[""]
-        rows.append(Licence("model", name, _HUB_MODELS.get(name, "as its model card says"), "model hub or folder"))
+        rows.append(_of_onnx_model(plan.asr.model or DEFAULT_MODEL))
     for role, voice in (("asr", plan.asr), ("tts", plan.tts)):
         if voice.engine == "mlx":
-            rows.append(
-                Licence(
-                    "model", voice.model or f"mlx-audio's for {role}", "as its model card says", "model hub or folder"
-                )
-            )
+            rows.append(Licence("model", voice.model or f"mlx-audio's for {role}", _UNKNOWN, "model hub or folder"))
     if plan.chat.engine == "embedded" and plan.chat.gguf is not None:
-        rows.append(Licence("model", plan.chat.gguf.name, "as its model card says", "a file of yours"))
+        rows.append(Licence("model", plan.chat.gguf.name, _UNKNOWN, "a file of yours"))
     for role, on in (("asr", plan.asr), ("tts", plan.tts), ("foreground", plan.chat)):
         if on.engine == "endpoint":
             rows.append(Licence("server", on.model or role, "as its operator says", f"{role} endpoint"))
@@ -143,7 +143,7 @@ def package_licence(name: str) -> str:
         return expressions[0]
     approved = [line for line in stated("Classifier") if line.startswith("License :: OSI Approved ::")]
     if approved:
-        return " AND ".join(line.rpartition("::")[2].strip() for line in approved)
+        return ", ".join(line.rpartition("::")[2].strip() for line in approved)
     words = _first_line("".join(stated("License")))
     if words and words.upper() != "UNKNOWN":
         return words

@@ -17,6 +17,7 @@ from typing import assert_never
 from gateway.backends.engine_work import EngineWork, answer_of, pieces_of
 from gateway.backends.input_audio import InputAudio
 from gateway.backends.interface import Capabilities
+from gateway.backends.language_limits import LanguageLimits, language_limits
 from gateway.turns.actions import (
     Action,
     Generate,
@@ -63,7 +64,7 @@ from gateway.turns.inputs import (
     WordEnd,
 )
 from gateway.turns.machine import TurnMachine
-from gateway.turns.observations import Observation, Speculated, SpeculationFate
+from gateway.turns.observations import LanguagesKnown, Observation, Speculated, SpeculationFate
 from gateway.turns.response import Output
 from gateway.turns.settings import (
     DEFAULT_PLAYOUT_DELAY,
@@ -89,6 +90,7 @@ from models.interfaces import (
     Transcription,
     Utterance,
 )
+from models.languages import only_language
 from protocol import commands
 from protocol.audio_time import Samples, s_from_samples, samples_from_bytes
 from protocol.backend_events import BackendEvent, EngineFault, ResponseEnded, TokenLogprob, TokenUsage
@@ -136,9 +138,14 @@ class CascadeBackend:
         session_key: str = "",
         deadlines: Deadlines | None = None,
         playout_delay: Samples = DEFAULT_PLAYOUT_DELAY,
+        user_language: str = "",
+        reply_language: str = "",
         taps: Sequence[Tap] = (),
     ) -> None:
-        """`taps` see each input of the machine and all that follows from it, before it is performed."""
+        """`taps` see each input of the machine and all that follows from it, before it is performed.
+
+        `user_language` holds where the client names none, `reply_language` is the voice's; "": as it turns out.
+        """
         self._engines = engines
         self._taps = tuple(taps)
         self._now = now
@@ -148,10 +155,15 @@ class CascadeBackend:
             deadlines=self._deadlines,
             playout_delay=playout_delay,
             judges=frozenset(judge.name for judge in engines.judges),
+            user_language=user_language or only_language(engines.asr),
+            reply_language=reply_language,
         )
+        self._default_language = user_language
         self._machine = TurnMachine(settings, new_id)
         self._audio = InputAudio()
-        self._language: str | None = None
+        self._language: str | None = user_language or None
+        """What the recogniser is told; None: it finds out by itself, if it can."""
+        self._told_limits: list[LanguageLimits] = []
         self._prompt = ""
         self._logprobs = False
         self._contexts: dict[str, ResponseContext] = {}
@@ -261,7 +273,7 @@ class CascadeBackend:
                 barge_in=BargeIn(found.barge_in),
             )
         )
-        self._language = command.language
+        self._language = command.language or self._default_language or None
         self._prompt = command.transcript_prompt
         self._logprobs = command.transcript_logprobs
         settings = replace(
@@ -270,6 +282,7 @@ class CascadeBackend:
             audio_output=command.audio_output,
             live_transcript=command.live_transcript,
             speculation=command.speculation,
+            user_language=self._language or only_language(self._engines.asr),
         )
         self._tell(SettingsChanged(settings))
 
@@ -301,12 +314,21 @@ class CascadeBackend:
             if isinstance(output, Observation):
                 if isinstance(output, Speculated) and output.fate is not SpeculationFate.STARTED:
                     self._contexts.pop(output.speculation_id, None)
+                elif isinstance(output, LanguagesKnown):
+                    self._say_what_falls_back(output)
                 continue
             self._events.append(output)
             self._event_ready.set()
             if isinstance(output, ResponseEnded):
                 self._contexts.pop(output.response_id, None)
         self._arm_timer(now)
+
+    def _say_what_falls_back(self, known: LanguagesKnown) -> None:
+        """Log, once a session, what can't be done in a language and what holds instead."""
+        limits = language_limits(self._engines, known.user, known.reply)
+        if limits and limits not in self._told_limits:
+            self._told_limits.append(limits)
+            logger.warning("session %s: %s", self._session_key, limits.sentence)
 
     def _perform(self, action: Action) -> None:
         match action:
@@ -326,10 +348,10 @@ class CascadeBackend:
                     if isinstance(judge, PreparedJudge):
                         self._work.start(_pause_of(item_id, 0, judge.name), self._prepare(judge, agent_text))
             case JudgeSound(item_id=item_id, pause=pause, start=start, end=end):
-                sound = Utterance(pcm=self._audio.between(start, end), language=self._language)
+                sound = Utterance(pcm=self._audio.between(start, end), language=self._machine.user_language or None)
                 self._ask_judges(item_id, pause, sound, listens=True)
             case JudgeWords(item_id=item_id, pause=pause, text=text, agent_text=agent_text):
-                words = Utterance(text=text, agent_text=agent_text, language=self._language)
+                words = Utterance(text=text, agent_text=agent_text, language=self._machine.user_language or None)
                 self._ask_judges(item_id, pause, words, listens=False)
             case Generate(response_id=response_id):
                 self._work.start(_text_of(response_id), self._generate(response_id, self._contexts[response_id]))
@@ -391,7 +413,7 @@ class CascadeBackend:
         except EngineError as error:
             self._tell(TranscriptFailed(item_id, _fault(error)))
         else:
-            self._tell(Transcript(item_id, heard.text, _logprobs(heard)))
+            self._tell(Transcript(item_id, heard.text, _logprobs(heard), heard.language or ""))
 
     async def _transcribe_pause(self, item_id: str, pause: int, pcm: bytes) -> None:
         try:
@@ -400,7 +422,7 @@ class CascadeBackend:
             _fault(error)  # for the log; the client is told if the turn's own recognition fails, too
             self._tell(PauseTranscript(item_id, pause, None))
         else:
-            self._tell(PauseTranscript(item_id, pause, heard.text, _logprobs(heard)))
+            self._tell(PauseTranscript(item_id, pause, heard.text, _logprobs(heard), heard.language or ""))
 
     async def _look(self, item_id: str, pcm: bytes) -> None:
         try:
@@ -461,7 +483,11 @@ class CascadeBackend:
         response_id, chunk = action.response_id, action.chunk
         try:
             speech = self._engines.tts.synthesize(
-                action.text, voice=context.voice, speed=context.speed, first=action.first
+                action.text,
+                voice=context.voice,
+                speed=context.speed,
+                first=action.first,
+                language=action.language,
             )
             async with aclosing(pieces_of(speech)) as pieces:
                 async for piece in pieces:

@@ -13,6 +13,7 @@ class Kind(StrEnum):
 
     SESSION_STARTED = "session.started"
     SESSION_SETTINGS = "session.settings"
+    SESSION_LANGUAGES = "session.languages"
     SESSION_ENDED = "session.ended"
     VAD = "vad"
     SPEECH_STARTED = "speech.started"

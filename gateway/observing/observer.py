@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from gateway.measured_turn import Turn
 from gateway.observing.kinds import Kind
 from gateway.observing.ring import Ring
-from gateway.observing.story import Story
+from gateway.observing.story import Limits, Story
 from gateway.turn_marks import TurnMarks
 from gateway.turns.inputs import AudioReceived, Input, SpeechProbability
 from gateway.turns.playout import Heard
@@ -68,12 +68,16 @@ class SessionObserver:
         now: Callable[[], Samples],
         *,
         about: Mapping[str, Any] | None = None,
+        limits: Limits = lambda _user, _reply: {},
         count: Count = lambda _kind, _fields: None,
         count_audio: Callable[[Samples], None] = lambda _samples: None,
         opened: Callable[[SessionObserver], None] = lambda _self: None,
         closed: Callable[[SessionObserver], None] = lambda _self: None,
     ) -> None:
-        """`about` is what the list of sessions says of this one. `opened` and `closed` are called once each."""
+        """`about` is what the list of sessions says of this one; `limits` what can't be done in its languages.
+
+        `opened` and `closed` are called once each.
+        """
         self.session_id = session_id
         self.about = dict(about or {})
         self.ring = Ring()
@@ -83,7 +87,7 @@ class SessionObserver:
         self._count_audio = count_audio
         self._opened = opened
         self._closed = closed
-        self._story = Story(self._tell)
+        self._story = Story(self._tell, limits)
         self._machine: Machine | None = None
         self._user = User.SILENT
         self._agent = Agent.IDLE

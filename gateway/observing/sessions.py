@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.observing.observer import Count, SessionObserver
+from gateway.observing.story import Limits
 from protocol.audio_time import Samples
 
 KEPT_SESSIONS = 32
@@ -31,13 +32,20 @@ class ObservedSessions:
         self._live: dict[str, SessionObserver] = {}
         self._ended: OrderedDict[str, SessionObserver] = OrderedDict()
 
-    def observer(self, session_id: str, now: Callable[[], Samples], about: Mapping[str, Any]) -> SessionObserver:
+    def observer(
+        self,
+        session_id: str,
+        now: Callable[[], Samples],
+        about: Mapping[str, Any],
+        limits: Limits = lambda _user, _reply: {},
+    ) -> SessionObserver:
         """Return the observer of a new session, which can be found from its `open` on."""
         told = {**about, "started_at": round(time.time(), 3)}
         return SessionObserver(
             session_id,
             now,
             about=told,
+            limits=limits,
             count=self._count,
             count_audio=self._count_audio,
             opened=self._opened,

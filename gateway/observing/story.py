@@ -5,7 +5,7 @@ Texts of the conversation are in it, audio never is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.observing.kinds import Kind
@@ -36,7 +36,7 @@ from gateway.turns.inputs import (
     SynthesizedSpeech,
     TextDelta,
 )
-from gateway.turns.observations import OverlapJudged, PauseJudged, PauseVerdict, Speculated
+from gateway.turns.observations import LanguagesKnown, OverlapJudged, PauseJudged, PauseVerdict, Speculated
 from gateway.turns.response import Output
 from gateway.turns.settings import LONGEST_INPUT, VAD_FRAME, TurnSettings
 from protocol import backend_events as events
@@ -52,12 +52,16 @@ IMMEDIATE = "immediate"
 Tell = Callable[..., None]
 """Takes an event's kind and its fields."""
 
+Limits = Callable[[str, str], Mapping[str, Any]]
+"""Returns what can't be done where the user speaks one language and the agent another (primary subtags)."""
+
 
 class Story:
     """Tells one session's events to `tell`, as the machine goes on."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, limits: Limits = lambda _user, _reply: {}) -> None:
         self._tell = tell
+        self._limits = limits
         self._replies = Replies(tell)
         self._frames: list[SpeechProbability] = []
         self._settings: TurnSettings | None = None
@@ -171,6 +175,9 @@ class Story:
                 tell(Kind.TRANSCRIPT_FINAL, item_id=item_id, text=text, duration_ms=ms_from_samples(duration))
             case events.InputTranscriptFailed(item_id=item_id, fault=fault):
                 tell(Kind.TRANSCRIPT_FAILED, item_id=item_id, code=fault.code, message=fault.message)
+            case LanguagesKnown(user=user, reply=reply, detected=detected):
+                limits = self._limits(user, reply)
+                tell(Kind.SESSION_LANGUAGES, user=user, reply=reply, detected=detected, **limits)
             case PauseJudged():
                 tell(
                     Kind.END_OF_TURN_VERDICT,

@@ -97,12 +97,16 @@ class StopGenerating:
 
 @dataclass(frozen=True, slots=True)
 class Synthesize:
-    """Speak chunk number `chunk`; answer with SynthesizedSpeech… and SynthesisEnded. `first`: it opens the reply."""
+    """Speak chunk number `chunk`; answer with SynthesizedSpeech… and SynthesisEnded. `first`: it opens the reply.
+
+    `language`: of the reply, a primary subtag, "" if unknown.
+    """
 
     response_id: str
     chunk: int
     text: str
     first: bool
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from gateway.turns.playout import VirtualPlayer
 from gateway.turns.recognitions import Recognitions
 from gateway.turns.response import Output, Phase, Response
 from gateway.turns.settings import QUEUED_TURNS, TurnSettings
+from gateway.turns.spoken_languages import SpokenLanguages
 from gateway.turns.states import Agent, AgentTrigger, next_agent
 from gateway.turns.user_turn import UserTurn
 from protocol.audio_time import Samples
@@ -34,6 +35,7 @@ class AgentTurn:
         pauses: Pauses,
         overlaps: OverlapWatch,
         idle: IdlePrompt,
+        languages: SpokenLanguages,
     ) -> None:
         self.settings = settings
         self.state = Agent.IDLE
@@ -51,6 +53,7 @@ class AgentTurn:
         self._pauses = pauses
         self._overlaps = overlaps
         self._idle = idle
+        self._languages = languages
 
     @property
     def response_id(self) -> str | None:
@@ -134,6 +137,7 @@ class AgentTurn:
             deadlines=self.settings.deadlines,
             player=self._player,
             new_id=self._new_id,
+            languages=self._languages,
             awaiting=awaiting,
         )
         self._started_at = now

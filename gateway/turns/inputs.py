@@ -31,12 +31,16 @@ class SpeechProbability:
 
 @dataclass(frozen=True, slots=True)
 class PauseTranscript:
-    """The words of the utterance `item_id` up to its pause number `pause`; None: the recogniser failed."""
+    """The words of the utterance `item_id` up to its pause number `pause`; None: the recogniser failed.
+
+    `language`: what the recogniser found to be spoken (BCP 47), "" if it doesn't tell.
+    """
 
     item_id: str
     pause: int
     text: str | None
     logprobs: tuple[TokenLogprob, ...] | None = None
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +133,15 @@ class PartialTranscript:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """The final words of a committed item, and how probable their tokens were, if that was asked for and is known."""
+    """The final words of a committed item, and how probable their tokens were, if that was asked for and is known.
+
+    `language`: as in PauseTranscript.
+    """
 
     item_id: str
     text: str
     logprobs: tuple[TokenLogprob, ...] | None = None
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)

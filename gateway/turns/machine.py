@@ -32,7 +32,7 @@ from gateway.turns.inputs import (
     TranscriptFailed,
 )
 from gateway.turns.live_transcript import LiveTranscript
-from gateway.turns.observations import DropReason
+from gateway.turns.observations import DropReason, LanguagesKnown
 from gateway.turns.out_of_band import OutOfBandResponses
 from gateway.turns.overlap_watch import OverlapWatch
 from gateway.turns.pauses import Pauses
@@ -44,6 +44,7 @@ from gateway.turns.settings import MIN_COMMIT, TRANSCRIPT_TIMEOUT, Detection, Tu
 from gateway.turns.speculation import Speculation
 from gateway.turns.speculation_watch import SpeculationWatch
 from gateway.turns.speech_detector import Heard
+from gateway.turns.spoken_languages import SpokenLanguages
 from gateway.turns.stable_transcript import has_words
 from gateway.turns.states import Agent, User
 from gateway.turns.turn_ends import TurnEnd, TurnEnds
@@ -78,12 +79,21 @@ class TurnMachine:
         self._pauses = Pauses()
         self._turn_ends = TurnEnds(self._user, self._pauses)
         self._recognitions = Recognitions()
-        self._overlaps = OverlapWatch(self._user, self._player)
+        self._languages = SpokenLanguages(settings)
+        self._told_languages = ("", "")
+        self._overlaps = OverlapWatch(self._user, self._player, self._languages)
         self._idle = IdlePrompt(self._user, self._recognitions)
         self._agent = AgentTurn(
-            settings, new_id, self._player, self._recognitions, self._pauses, self._overlaps, self._idle
+            settings,
+            new_id,
+            self._player,
+            self._recognitions,
+            self._pauses,
+            self._overlaps,
+            self._idle,
+            self._languages,
         )
-        self._out_of_band = OutOfBandResponses(new_id)
+        self._out_of_band = OutOfBandResponses(new_id, self._languages)
         self._speculation = Speculation(new_id)
         self._foresight = SpeculationWatch(self._speculation, self._user, self._agent, self._recognitions)
 
@@ -118,6 +128,11 @@ class TurnMachine:
     def holds_overlap(self) -> bool:
         """Whether the user's voice over the agent's is held until it is judged: nobody was told of it."""
         return self._overlaps.holds
+
+    @property
+    def user_language(self) -> str:
+        """What the user speaks, as a primary subtag (BCP 47); "" if nobody knows."""
+        return self._languages.user
 
     @property
     def received(self) -> Samples:
@@ -211,7 +226,15 @@ class TurnMachine:
                 self._work_done(message, now, out)
         self._agent.settle_playout(now)
         self._foresight.check(out)
+        self._tell_languages(out)
         return out
+
+    def _tell_languages(self, out: list[Output]) -> None:
+        """Tell of the languages where they are not what was told before."""
+        known = (self._languages.user, self._languages.reply)
+        if known != self._told_languages:
+            self._told_languages = known
+            out.append(LanguagesKnown(*known, self._languages.detected))
 
     def _work_done(self, message: ResponseInput, now: Samples, out: list[Output]) -> None:
         """Hand on what was done for a response. The one spot where late work is dropped: nobody has its id any more."""
@@ -239,6 +262,7 @@ class TurnMachine:
             self._forget_speech(out)
             self._user.forget_speech()
         self.settings = self._agent.settings = settings
+        self._languages.change(settings)
         self._pauses.reconsider(self._user.silence(now), settings)
 
     def _forget_speech(self, out: list[Output]) -> None:
@@ -390,6 +414,7 @@ class TurnMachine:
 
     def _pause_transcribed(self, words: PauseTranscript, now: Samples, out: list[Output]) -> None:
         """Take the words of a pause, which has become an item by now, or lasts, or is over: then they are late."""
+        self._languages.heard(words.language, words.text or "")
         if self._recognitions.pause_transcribed(words):
             self._tell_known_words(words.item_id, now, out)
         elif self._pauses.transcribed(words, self._user.silence(now), self.settings, self._agent.last_words(), out):
@@ -409,6 +434,7 @@ class TurnMachine:
 
     def _transcribed(self, transcript: Transcript, now: Samples, out: list[Output]) -> None:
         item_id = transcript.item_id
+        self._languages.heard(transcript.language, transcript.text)
         words = self._recognitions.transcribed(transcript, out)
         if words is None:
             return

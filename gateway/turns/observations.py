@@ -114,4 +114,16 @@ class Speculated:
     reason: DropReason | None = None
 
 
-Observation = PauseJudged | OverlapJudged | Speculated
+@dataclass(frozen=True, slots=True)
+class LanguagesKnown:
+    """The user is taken to speak `user` from now on, the agent to answer in `reply` (primary subtags, "" unknown).
+
+    `detected`: the recogniser found the user's; else the session was told.
+    """
+
+    user: str
+    reply: str
+    detected: bool
+
+
+Observation = PauseJudged | OverlapJudged | Speculated | LanguagesKnown

@@ -12,6 +12,7 @@ from gateway.turns.inputs import ResponseRequested
 from gateway.turns.playout import VirtualPlayer
 from gateway.turns.response import Output, Phase, Response, ResponseInput
 from gateway.turns.settings import Deadlines
+from gateway.turns.spoken_languages import SpokenLanguages
 from protocol.audio_time import Samples
 from protocol.backend_events import CommandRefused, EndReason, EndStatus, EngineFault, RefusalKind
 
@@ -22,8 +23,9 @@ PARALLEL_RESPONSES = 16
 class OutOfBandResponses:
     """The running out-of-band responses of one session."""
 
-    def __init__(self, new_id: Callable[[str], str]) -> None:
+    def __init__(self, new_id: Callable[[str], str], languages: SpokenLanguages) -> None:
         self._new_id = new_id
+        self._languages = languages
         self._running: dict[str, Response] = {}
 
     def __contains__(self, response_id: object) -> bool:
@@ -45,6 +47,7 @@ class OutOfBandResponses:
             deadlines=deadlines,
             player=VirtualPlayer(0),  # its own, so that synthesis is paced but the conversation's playout isn't moved
             new_id=self._new_id,
+            languages=self._languages,
             awaiting=set(awaiting),
             out_of_band=True,
         )

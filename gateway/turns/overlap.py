@@ -87,12 +87,13 @@ class Overlap:
         voiced_until: Samples,
         level: SpeakerLevel,
         agent_text: str,
+        language: str,
         *,
         agent_audible: bool,
         speaking: bool,
         due: bool,
     ) -> Evidence:
-        """Return what is known at `now`. `agent_text`: what the agent says about now."""
+        """Return what is known at `now`. `agent_text`: what the agent says about now. `language`: the user's, or ""."""
         sound = [frame for frame, voiced in self._frames if voiced]
         own = [frame for frame in sound if frame.echo < ECHO_SHARE]
         return Evidence(
@@ -101,6 +102,7 @@ class Overlap:
             level_db=level.above(_mean([frame.level_dbfs for frame in own])) if own else None,
             echo=_mean([frame.echo for frame in sound]),
             words=self.words,
+            language=language,
             looked=self._answered_until - self.onset,
             unheard=voiced_until - self._answered_until,
             look_step=self.look_step,

@@ -91,9 +91,10 @@ class Evidence:
 
     `voiced`: its voiced samples in the last WINDOW; `probability`, `level_db` (against the speaker's own level) and
     `echo` are means over them. `words`: the newest look, None if none was answered; it covered `looked` of the overlap
-    and all its voice but `unheard`. `look_step`: how far apart looks are now. `repeats_agent`: the words are the
-    agent's own. `in_grace`, `at_end`: it began at the reply's very beginning or end. `agent_audible`: the agent still
-    speaks. `speaking`: the voice goes on; `due`: a verdict has to be given.
+    and all its voice but `unheard`. `language`: what the user speaks, "" if unknown. `look_step`: how far apart looks
+    are now. `repeats_agent`: the words are the agent's own. `in_grace`, `at_end`: it began at the reply's very
+    beginning or end. `agent_audible`: the agent still speaks. `speaking`: the voice goes on; `due`: a verdict has to be
+    given.
     """
 
     voiced: Samples
@@ -101,6 +102,7 @@ class Evidence:
     level_db: float | None
     echo: float
     words: str | None
+    language: str
     looked: Samples
     unheard: Samples
     look_step: Samples
@@ -156,13 +158,13 @@ def _find(evidence: Evidence) -> Judgement | None:
         return _ECHO
     if evidence.repeats_agent and _may_be_echo(evidence):
         return _REPEATED
-    words = read_words(evidence.words or "")
+    words = read_words(evidence.words or "", evidence.language)
     if words.stop and evidence.voiced >= STOP_VOICED and evidence.probability >= STOP_PROBABILITY:
         return _STOP
     if evidence.level_db is not None and evidence.level_db <= SIDE_TALK_DB:
         return _SIDE_TALK
-    if words.empty:
-        return _without_words(evidence)
+    if words.empty or not words.readable:
+        return _without_words(evidence, nothing_said=words.empty)
     if not evidence.agent_audible and (evidence.at_end or evidence.speaking):
         return _ANSWER if evidence.voiced >= WORDS_VOICED else _DOUBTFUL
     if not words.content and not words.stop:
@@ -185,8 +187,8 @@ def _believed(evidence: Evidence, content: int) -> bool:
     return content >= 2 or evidence.looked >= ONE_WORD_LOOK or evidence.unheard <= 0
 
 
-def _without_words(evidence: Evidence) -> Judgement | None:
-    if evidence.heard_through:
+def _without_words(evidence: Evidence, *, nothing_said: bool) -> Judgement | None:
+    if nothing_said and evidence.heard_through:
         return _NO_WORDS
     if not evidence.agent_audible and (evidence.speaking or (evidence.at_end and evidence.due)):
         return _ANSWER

@@ -33,6 +33,7 @@ from gateway.turns.playout import VirtualPlayer
 from gateway.turns.response import Output, Response
 from gateway.turns.settings import MIN_SPEECH, STALL_AFTER, VAD_FRAME, BargeIn, Detection
 from gateway.turns.speaker_level import SpeakerLevel
+from gateway.turns.spoken_languages import SpokenLanguages
 from gateway.turns.states import User
 from gateway.turns.user_turn import UserTurn
 from protocol.audio_time import Samples
@@ -49,10 +50,11 @@ _AGENT_ITSELF = Judgement(OverlapVerdict.ECHO, "the agent's own audio explains i
 class OverlapWatch:
     """One session's. `reply` is the response that was last heard, if there was one."""
 
-    def __init__(self, user: UserTurn, player: VirtualPlayer) -> None:
+    def __init__(self, user: UserTurn, player: VirtualPlayer, languages: SpokenLanguages) -> None:
         self.reply: Response | None = None
         self._user = user
         self._player = player
+        self._languages = languages
         self._level = SpeakerLevel()
         self._overlap: Overlap | None = None
         self._recent: deque[SpeechProbability] = deque(maxlen=MIN_SPEECH // VAD_FRAME)
@@ -218,6 +220,7 @@ class OverlapWatch:
             self._user.voiced_until,
             self._level,
             "" if self.reply is None else self.reply.said_near(now),
+            self._languages.user,
             agent_audible=self._audible(now, speaks_on=speaks_on),
             speaking=self._user.state is User.SPEAKING,
             due=now >= overlap.held_until or overlap.until - overlap.onset >= HOLD or self._is_over(overlap, now),

@@ -98,7 +98,7 @@ class Recognitions:
             return None
         words = recognition.pause.words
         if words.text is not None:
-            return Transcript(item_id, words.text, words.logprobs)
+            return Transcript(item_id, words.text, words.logprobs, words.language)
         assert recognition.instead is not None
         out.append(recognition.instead)
         recognition.pause = recognition.instead = None

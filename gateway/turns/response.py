@@ -34,6 +34,7 @@ from gateway.turns.settings import (
     Deadlines,
 )
 from gateway.turns.speakable_chunks import Chunk, SpeakableChunks
+from gateway.turns.spoken_languages import SpokenLanguages
 from protocol.audio_time import Samples, samples_from_bytes
 from protocol.backend_events import (
     BackendEvent,
@@ -51,6 +52,9 @@ from protocol.backend_events import (
     ResponseStarted,
     TokenUsage,
 )
+
+DEFAULT_LANGUAGE = "en"
+"""What a reply of unknown language is cut and worded as: the embedded voice's."""
 
 DEFAULT_PACE: Samples = 1_600
 """Samples a character of speech takes before any was measured: 15 characters a second (chosen, English)."""
@@ -134,6 +138,7 @@ class Response:
     deadlines: Deadlines
     player: VirtualPlayer
     new_id: Callable[[str], str]
+    languages: SpokenLanguages
     awaiting: set[str] = field(default_factory=set)
     out_of_band: bool = False
     phase: Phase = Phase.AWAITING_TRANSCRIPTS
@@ -142,6 +147,7 @@ class Response:
     _adopted: str = ""
     _message: _Message | None = None
     _reasoning: ReasoningFilter = field(default_factory=ReasoningFilter)
+    _language: str = ""
     _chunks: SpeakableChunks = field(default_factory=SpeakableChunks)
     _calls: dict[int, str] = field(default_factory=dict)
     _waiting: deque[Chunk] = field(default_factory=deque)
@@ -264,6 +270,8 @@ class Response:
     def _await_tokens(self, now: Samples) -> None:
         self.phase = Phase.GENERATING
         self._generation_deadline = now + self.deadlines.first_token
+        self._language = self.languages.reply  # the user's last words are known by now
+        self._chunks = SpeakableChunks(self._language or DEFAULT_LANGUAGE)
 
     def _token(self, now: Samples) -> None:
         self._token_seen = True
@@ -327,7 +335,7 @@ class Response:
                 self._spoken_chunks += 1
                 assert self._message is not None
                 self._speaking = _Speaking(index, chunk, now + self.deadlines.speech, self._message.audio)
-                out.append(Synthesize(self.response_id, index, chunk.spoken, first=index == 0))
+                out.append(Synthesize(self.response_id, index, chunk.spoken, index == 0, self._language))
         if self.phase is Phase.GENERATED and self._speaking is None and not self._waiting:
             self._end_message(out)
             if self._tool_calls:

@@ -122,7 +122,8 @@ class TurnSettings:
     """All of a session's turn-taking settings. `detection` None: the client ends turns by hand.
 
     `judges`: the names of the end-of-turn judges at hand (`models.interfaces`). `speculation`: the language model may
-    start before the turn is over.
+    start before the turn is over. `user_language`, `reply_language`: what is spoken, as BCP 47 tags; "": the recogniser
+    may find out, and the agent answers in the user's language.
     """
 
     detection: Detection | None = field(default_factory=Detection)
@@ -132,6 +133,8 @@ class TurnSettings:
     playout_delay: Samples = DEFAULT_PLAYOUT_DELAY
     judges: frozenset[str] = frozenset()
     speculation: bool = True
+    user_language: str = ""
+    reply_language: str = ""
 
 
 TRANSCRIPT_TIMEOUT = EngineFault("asr_timeout", "The speech recogniser did not answer in time.")

@@ -13,7 +13,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from gateway.turns.abbreviations import BEFORE_NUMBERS, MAY_END_SENTENCE, is_abbreviation
+from gateway.turns.language_breaks import LanguageBreaks, breaks_of
+from gateway.turns.spoken_languages import primary_language
 from gateway.turns.spoken_text import traced_spoken_text, words_said
 
 MIN_CHUNK_SIZE = 12
@@ -57,9 +58,6 @@ class _Boundary(IntEnum):
 _LETTERS = re.compile(r"[A-Za-z]+")
 _BEFORE_FENCE = re.compile(r"\s*(?:(?:[-*+]|\d{1,3}[.)])\s+|>\s*)*")
 _LIST_MARKER = re.compile(r"\d{1,3}[.)]|#{1,6}|[-*+•>|]")
-_LEANING = frozenset("a an and as at but by for from in is my of on or our so the to with your".split())
-"""Words that the voice should not be cut after, as the next one belongs to them."""
-
 _SENTENCE_SIGNS = ".!?。！？｡।॥؟۔"
 _CLAUSE_SIGNS = ",;:—–…、，：；､،؛"
 _SIGNS = frozenset(_SENTENCE_SIGNS + _CLAUSE_SIGNS)
@@ -67,6 +65,9 @@ _UNSPACED_SIGNS = frozenset("。！？｡—…、，：；､")
 _CLOSERS = frozenset("\"'”’»)]}*_~`」』）】》〉〕］")
 _OPENERS = "\"'“‘«([{*_~`「『（【《〈〔［¿¡$€£#"
 _NOT_FIRST = _SIGNS | _CLOSERS | frozenset("々ーぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮ・％℃")
+_SPACED_SIGNS = frozenset("?!:;»%")
+"""What a blank may stand before in French: it is no place to cut."""
+
 _SILENT_MARKUP = frozenset("*_#`~[]|>-+•")
 _CJK = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
@@ -104,8 +105,9 @@ class SpeakableChunks:
     """One reply's splitter. Feed it the text as it comes, then `finish` it once; the last `text_end` is the length."""
 
     def __init__(self, language: str = "en") -> None:
-        """Begin a reply in `language` (a BCP 47 tag), which decides how `spoken_text` words it."""
+        """Begin a reply in `language` (a BCP 47 tag), which tells sentences' ends and how `spoken_text` words it."""
         self._language = language
+        self._breaks = breaks_of(primary_language(language))
         self._buffer = ""  # from the end of the last piece on
         self._at = 0  # how much of the buffer is read
         self._base = 0  # where in the reply the buffer begins
@@ -129,6 +131,8 @@ class SpeakableChunks:
         self._after_number = False  # so that a hyphen is a minus or a range
         self._in_url = False
         self._undecided = ""  # an abbreviation whose stop depends on the next word
+        self._withheld: _Boundary | None = None  # after a word and a blank, behind which a sign may stand
+        self._carried = _Boundary.WEAK  # of what a closing quotation mark with a blank before it closes
         self._sign_open = False  # an unspaced sign came, and perhaps closing quotes
         self._span = _Span.NONE
         self._cuts: list[int] = []  # where words end
@@ -169,6 +173,8 @@ class SpeakableChunks:
     def _skips_letters(self) -> bool:
         """Read letters that can decide nothing, all at once: only for speed, `_read_sign` would do the same."""
         if self._span or self._in_url or self._sign_open or self._undecided or self._fence:
+            return False
+        if self._withheld is not None:
             return False
         letters = _LETTERS.match(self._buffer, self._at, self._at + MAX_CHUNK_SIZE - self._size)
         if letters is None:
@@ -229,7 +235,7 @@ class SpeakableChunks:
             blank = self._line_head and not self._word
             kind = self._end_word()
             kind = _Boundary.SENTENCE if blank or self._block else max(kind, _Boundary.CLAUSE)
-            self._span, self._undecided = _Span.NONE, ""
+            self._span, self._undecided, self._withheld = _Span.NONE, "", None
             self._line_head, self._block, self._line_at = True, False, end
             cut = self._offer(kind, end)
         elif self._span == _Span.CODE or self._span == _Span.LINK_TEXT or self._span == _Span.LINK_TARGET:
@@ -239,8 +245,11 @@ class SpeakableChunks:
         elif self._word:
             word = self._word.lstrip(_OPENERS).lower()
             kind = self._end_word()
-            if word in MAY_END_SENTENCE:
+            if word in self._breaks.may_end:
                 self._undecided = word
+                cut = 0
+            elif self._breaks.spaced_signs:
+                self._withheld = kind
                 cut = 0
             else:
                 cut = self._offer(kind, end)
@@ -254,9 +263,13 @@ class SpeakableChunks:
     def _read_unspaced_boundary(self, sign: str, at: int) -> int:
         """Decide about a boundary right before `sign`, which is no white space."""
         if self._undecided:
-            ends = not sign.isdigit() if self._undecided in BEFORE_NUMBERS else sign.isupper()
+            ends = not sign.isdigit() if self._undecided in self._breaks.before_numbers else sign.isupper()
             self._undecided = ""
             return self._offer(_Boundary.SENTENCE if ends else _Boundary.WEAK, at)
+        if self._withheld is not None:
+            kind, self._withheld = self._withheld, None
+            self._carried = kind if sign == "»" else _Boundary.WEAK
+            return 0 if sign in _SPACED_SIGNS else self._offer(kind, at)
         if not self._word or self._span or sign in _NOT_FIRST:
             self._sign_open = self._sign_open or (sign in _UNSPACED_SIGNS and not self._in_url)
             return 0
@@ -287,7 +300,8 @@ class SpeakableChunks:
         if not word:
             return _Boundary.WEAK
         self._words += counted
-        kind = _boundary_after(word)
+        kind = max(_boundary_after(word, self._breaks), self._carried)
+        self._carried = _Boundary.WEAK
         if word == "-" and self._after_number:
             kind = _Boundary.WEAK
         self._after_number = word[-1].isdigit()
@@ -354,10 +368,10 @@ def _size(sign: str) -> int:
     return 1 if sign < "\u2190" or sign.isalnum() else 0  # beyond: arrows, symbols, emoji
 
 
-def _boundary_after(word: str) -> _Boundary:
+def _boundary_after(word: str, breaks: LanguageBreaks) -> _Boundary:
     """Return how good it is to cut after `word`, which white space or another script follows."""
     if word.isalpha():
-        return _Boundary.WEAK if word in _LEANING else _Boundary.WORD
+        return _Boundary.WEAK if word in breaks.leaning else _Boundary.WORD
     end = len(word)
     while end and not (word[end - 1].isalnum() or word[end - 1] in _SIGNS):
         end -= 1
@@ -367,7 +381,7 @@ def _boundary_after(word: str) -> _Boundary:
     if last in _CLAUSE_SIGNS or word.endswith("..", 0, end):
         return _Boundary.CLAUSE
     if last == ".":
-        return _Boundary.WEAK if is_abbreviation(word[:end].lstrip(_OPENERS)) else _Boundary.SENTENCE
+        return _Boundary.WEAK if breaks.is_abbreviation(word[:end].lstrip(_OPENERS)) else _Boundary.SENTENCE
     if last in _SENTENCE_SIGNS:
         return _Boundary.SENTENCE
     return _Boundary.WEAK if last.isdigit() else _Boundary.WORD

@@ -1,7 +1,8 @@
 """Rewrites a language model's markdown into what a voice should say.
 
 Two layers: markup, links and emoji are taken out in every language; formulas, numbers and abbreviations are put into
-English words only when the language is English. Plain numbers stay digits: the phonemiser speaks them.
+English words only when the language is English, abbreviations and some signs into those of five other languages
+(local_wording.py). Plain numbers stay digits: the phonemiser speaks them.
 The rewrites follow what espeak-ng 1.52 made of the raw text (tried by hand): "$7.25" became "dollar seven point two
 five", "and/or" "and slash or", "→" "right arrow", "2.1.0" ran its middle together, "main.py" lost its "dot".
 """
@@ -12,6 +13,8 @@ import html
 import re
 
 from gateway.turns.english_wording import in_english
+from gateway.turns.local_wording import in_words
+from gateway.turns.spoken_languages import primary_language
 from gateway.turns.traced_text import GROUP, Rewrite, TracedText, joined
 
 _CJK = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
@@ -69,8 +72,8 @@ def spoken_text(raw: str, language: str = "en") -> str:
 def traced_spoken_text(raw: str, language: str = "en") -> TracedText:
     """Return `spoken_text` with the place in `raw` that each of its characters comes from."""
     text = _without_blocks(TracedText.of(raw).sub(_FENCE, "\n").sub_all(_INLINE))
-    if language.split("-")[0].lower() == "en":
-        text = in_english(text)
+    primary = primary_language(language)
+    text = in_english(text) if primary == "en" else in_words(text, primary)
     return text.sub_all(_STRAY).strip()
 
 

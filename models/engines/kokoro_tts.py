@@ -95,7 +95,7 @@ class KokoroSynthesizer:
         self._outputs = [audio, *([self._durations] if self._durations else [])]
 
     async def synthesize(
-        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
+        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False, language: str = ""
     ) -> AsyncGenerator[SpeechPiece, None]:
         """Yield the audio of `text`; see SpeechSynthesizer. Text without any sound yields nothing."""
         from kokoro_onnx.chunker import pause_after

@@ -33,6 +33,8 @@ class Cue(StrEnum):
     """Its last word wants another one."""
     HALF_OPEN_WORD = "half_open_word"
     """Its last word often does."""
+    SOFT_END = "soft_end"
+    """It leaves its end open out of politeness, as Japanese does with "…んですけど"."""
     ONE_WORD = "one_word"
     PLAIN = "plain"
     """Nothing of all that: a word of content stands last."""
@@ -54,6 +56,7 @@ PROBABILITY: dict[Cue, float] = {
     Cue.LIST_OPEN: 0.3,  # chosen
     Cue.OPEN_WORD: 0.04,
     Cue.HALF_OPEN_WORD: 0.26,
+    Cue.SOFT_END: 0.5,  # chosen: so ends a request as often as its first half
     Cue.ONE_WORD: 0.84,
     Cue.PLAIN: 0.75,
 }

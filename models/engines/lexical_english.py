@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from models.engines.lexical_cues import Cue
-from models.engines.lexical_tables import ENGLISH
+from models.engines.lexical_words.english import ENGLISH
 
 _PREFACE = re.compile(
     r"^(?:(?:okay|ok|so|well|um|uh|hi|hello|hey|right|alright|yes|yeah|and|now|actually|listen|look) )*"

@@ -1,6 +1,6 @@
 """The lexical judge: has the user finished, by the last words alone? The floor under the other judges, in microseconds.
 
-Each utterance falls under one `Cue`, the first that fits; each cue has a probability, counted on data.
+Each utterance falls under one `Cue`, the first that fits; each cue has a probability, counted on English data.
 """
 
 from __future__ import annotations
@@ -9,10 +9,14 @@ import re
 
 from models.engines.lexical_cues import PROBABILITY, Cue
 from models.engines.lexical_english import CLOSING, NO_CORRECTION, asks_after_all, english_cue
-from models.engines.lexical_tables import ENGLISH, TABLES, LanguageTable
+from models.engines.lexical_tables import TABLES
+from models.engines.lexical_unspaced import unspaced_cue
+from models.engines.lexical_words.english import ENGLISH
+from models.engines.lexical_words.table import LanguageTable, UnspacedTable
 from models.engines.spoken_digits import trailing_run, whole_number
 from models.engines.spoken_words import plain_words
 from models.interfaces import Judgement, Utterance
+from models.languages import primary_language
 
 NAME = "lexical"
 
@@ -25,24 +29,25 @@ _MEASURES = frozenset("in for about takes take only than at every per by within 
 
 
 class LexicalJudge:
-    """EndOfTurnJudge that reads the last words. Knows English well and five languages a little; of others it says None.
+    """EndOfTurnJudge that reads the last words. Knows English well and seven languages less; of others it says None.
 
     No language is taken for English, the embedded recogniser's.
     """
 
     name = NAME
     listens = False
+    languages = frozenset(TABLES)
 
     async def judge(self, utterance: Utterance) -> Judgement:
         """Return the judgement; never raises. Takes well under a millisecond, so it runs on the event loop."""
-        table = TABLES.get((utterance.language or "en").replace("_", "-").partition("-")[0].lower())
+        table = TABLES.get(primary_language(utterance.language) or "en")
         if table is None:
             return Judgement(None)
         cue = find_cue(utterance.text, utterance.agent_text, table)
         return Judgement(None if cue is None else PROBABILITY[cue], wait=cue is Cue.WAIT)
 
 
-def find_cue(text: str, agent_text: str = "", table: LanguageTable = ENGLISH) -> Cue | None:
+def find_cue(text: str, agent_text: str = "", table: LanguageTable | UnspacedTable = ENGLISH) -> Cue | None:
     """Return the first cue that fits `text`, None where there are no words.
 
     `agent_text`: the question that it may answer.
@@ -50,22 +55,30 @@ def find_cue(text: str, agent_text: str = "", table: LanguageTable = ENGLISH) ->
     words = plain_words(text)
     if not words:
         return None
-    said = " ".join(words)
     question = " ".join(plain_words(agent_text))
+    if isinstance(table, UnspacedTable):
+        return unspaced_cue("".join(words), question, table)
+    return _spaced_cue(words, question, table)
+
+
+def _spaced_cue(words: list[str], question: str, table: LanguageTable) -> Cue:
+    said = " ".join(words)
     last = words[-1]
     english = table is ENGLISH
     if _asks_for_time(words, table):
         return Cue.WAIT
     if len(words) > 1 and _ends_in(table.corrections, said):
-        return Cue.SHORT_ANSWER if english and NO_CORRECTION.search(said) else Cue.CORRECTION
+        if not (NO_CORRECTION if english else table.no_corrections).search(said):
+            return Cue.CORRECTION
+        return Cue.SHORT_ANSWER
     if last in table.fillers:
         return Cue.FILLER
-    run = trailing_run(words, table.digits)
-    if (whole := whole_number(run, said, question)) is not None:
+    run = trailing_run(table.pairs.sub("00", said).split(), table.digits)
+    if (whole := whole_number(run, said, question, table.lengths)) is not None:
         return Cue.NUMBER_WHOLE if whole else Cue.NUMBER_OPEN
     if run.letters > 1:
         return Cue.SPELLING
-    if english and (cue := english_cue(words, said, question)) is not None:
+    if (cue := english_cue(words, said, question) if english else _phrase_cue(said, table)) is not None:
         return cue
     if last in table.open_words:
         return Cue.OPEN_WORD
@@ -73,7 +86,20 @@ def find_cue(text: str, agent_text: str = "", table: LanguageTable = ENGLISH) ->
         return Cue.HALF_OPEN_WORD
     if len(words) == 1:
         return Cue.ONE_WORD
-    return Cue.CLOSING if CLOSING.search(said) else Cue.PLAIN
+    return Cue.CLOSING if english and CLOSING.search(said) else Cue.PLAIN
+
+
+def _phrase_cue(said: str, table: LanguageTable) -> Cue | None:
+    """Return the cue of what a language's table knows beyond the last word; None: that decides."""
+    if table.whole_answers.match(said):
+        return Cue.SHORT_ANSWER
+    if table.open_ends.search(said):
+        return Cue.OPEN_WORD
+    if table.prefaces.match(said):
+        return Cue.PREFACE
+    if table.stranded.search(said):
+        return Cue.STRANDED
+    return Cue.CLOSING if table.closings.search(said) else None
 
 
 def _asks_for_time(words: list[str], table: LanguageTable) -> bool:

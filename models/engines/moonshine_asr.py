@@ -51,6 +51,8 @@ class MoonshineRecognizer:
     once as `worker` has threads.
     """
 
+    languages = frozenset({"en"})
+
     def __init__(self, folder: Path, worker: InferenceWorker, *, language: str = "") -> None:
         """`language`: what is spoken where a client names none; any but English is told of in the log."""
         self._queue = RecognitionQueue(worker)

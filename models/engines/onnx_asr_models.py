@@ -93,16 +93,20 @@ def load_model(model: str, quantization: str, device: Device, threads: int) -> O
     used = _used_providers(adapter.asr)
     require_provider(device, providers, used)
     source = f"folder {folder.name}" if folder is not None else "model hub"
-    licence = next((licence for start, licence in _LICENCES.items() if name.startswith(start)), "")
     languages = _LANGUAGES.get(name)
     return OnnxAsrModel(
         name,
         source,
         f"{name} ({files}, {device_name(used)})",
-        licence,
+        licence_of(name),
         None if languages is None else tuple(languages.split()),
         adapter,
     )
+
+
+def licence_of(name: str) -> str:
+    """Return the licence of the model called `name`, "" where nobody here knows."""
+    return next((licence for start, licence in _LICENCES.items() if name.startswith(start)), "")
 
 
 def _folder(model: str) -> Path | None:

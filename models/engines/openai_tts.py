@@ -48,7 +48,7 @@ class EndpointSynthesizer:
         self.headers = authorization(api_key)
 
     async def synthesize(
-        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
+        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False, language: str = ""
     ) -> AsyncGenerator[SpeechPiece, None]:
         """Yield the audio of `text` as it comes; see SpeechSynthesizer. Closing the generator closes the request.
 

@@ -19,6 +19,7 @@ from models.engines.spoken_part import MAX_SPEED, MIN_SPEED, PartAudio, engine_e
 from models.engines.vits_graph import split_voice
 from models.inference_worker import InferenceWorker, Priority
 from models.interfaces import SpeechPiece
+from models.languages import primary_language
 
 MAX_PHONEMES = 400
 """Longest text synthesised at once, about 25 s of speech: bounds latency and memory. Longer text is cut at a space."""
@@ -77,6 +78,7 @@ class PiperSynthesizer:
         self._worker = worker
         self._rate_hz: int = config["audio"]["sample_rate"]
         self._language: str = config["espeak"]["voice"]
+        self.languages = frozenset({primary_language(self._language)})
         self._ids: dict[str, list[int]] = config["phoneme_id_map"]
         graph = split_voice(model.read_bytes())
         self._shared, self._timed = graph.shared, graph.timed
@@ -85,7 +87,7 @@ class PiperSynthesizer:
         self._context_frames = self._needed_context()
 
     async def synthesize(
-        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
+        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False, language: str = ""
     ) -> AsyncGenerator[SpeechPiece, None]:
         """Yield the audio of `text`; see SpeechSynthesizer. Text without any sound yields nothing."""
         priority = Priority.TTS_FIRST if first else Priority.TTS_REST

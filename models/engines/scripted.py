@@ -266,6 +266,7 @@ class SpokenText:
     audio_ms: float
     yielded_ms: float = 0.0
     completed: bool = False
+    language: str = ""
 
 
 @dataclass(slots=True)
@@ -285,12 +286,12 @@ class ScriptedSynthesizer:
     calls: list[SpokenText] = field(default_factory=list)
 
     async def synthesize(
-        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
+        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False, language: str = ""
     ) -> AsyncGenerator[SpeechPiece, None]:
         """Yield the tone for `text`."""
         words = list(re.finditer(r"\S+", text))
         audio_ms = len(words) * self.word_ms / speed
-        call = SpokenText(text, first, audio_ms)
+        call = SpokenText(text, first, audio_ms, language=language)
         self.calls.append(call)
         samples = int(audio_ms * AUDIO_RATE_HZ / 1000)
         times = deque(WordTime(word.end(), samples * (at + 1) // len(words)) for at, word in enumerate(words))

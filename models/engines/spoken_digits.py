@@ -6,21 +6,38 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-WHOLE_LENGTHS = frozenset({7, 10, 11, 13, 16})
-"""Digits of a whole number of no stated kind: local and national telephone numbers, EAN codes, cards."""
 
-LENGTHS_OF = (
-    (
-        re.compile(r"\b(?:phone|telephone|mobile|cell|number to call|call (?:me|you|us)|reach)\b"),
-        frozenset({7, 10, 11, 12}),
+@dataclass(frozen=True, slots=True)
+class NumberLengths:
+    """How many digits a whole number has, in one language's countries.
+
+    `whole`: of no stated kind. `of_kind`: by what the utterance or the agent's question names, the first that is found.
+    `code`: names a number that is whole from LONGEST_CODE digits on. `asked`: names a number of no kind.
+    """
+
+    whole: frozenset[int]
+    of_kind: tuple[tuple[re.Pattern[str], frozenset[int]], ...]
+    code: re.Pattern[str]
+    asked: re.Pattern[str]
+
+
+ENGLISH_LENGTHS = NumberLengths(
+    whole=frozenset({7, 10, 11, 13, 16}),
+    of_kind=(
+        (
+            re.compile(r"\b(?:phone|telephone|mobile|cell|number to call|call (?:me|you|us)|reach)\b"),
+            frozenset({7, 10, 11, 12}),
+        ),
+        (re.compile(r"\b(?:zip|postcode|postal)\b"), frozenset({5, 9})),
+        (re.compile(r"\b(?:cvv|cvc|security code)\b"), frozenset({3, 4})),
+        (re.compile(r"\b(?:pin|last four|ending in|ends in|ends with)\b"), frozenset({4})),
+        (re.compile(r"\b(?:card|credit|debit|visa)\b"), frozenset({15, 16})),
     ),
-    (re.compile(r"\b(?:zip|postcode|postal)\b"), frozenset({5, 9})),
-    (re.compile(r"\b(?:cvv|cvc|security code)\b"), frozenset({3, 4})),
-    (re.compile(r"\b(?:pin|last four|ending in|ends in|ends with)\b"), frozenset({4})),
-    (re.compile(r"\b(?:card|credit|debit|visa)\b"), frozenset({15, 16})),
+    code=re.compile(r"\b(?:code|serial|account|reference|order|confirmation|booking|tracking|member|id|p o|po)\b"),
+    asked=re.compile(r"\b(?:number|digits|nummer|número|numero|numéro)\b"),
 )
-"""Lengths by what the utterance or the agent's question names, the first that is found: NANP and E.164 telephones,
-US ZIP codes, card security codes, PINs, ISO/IEC 7812 card numbers."""
+"""Local and national telephone numbers (NANP and E.164), EAN codes, US ZIP codes, card security codes, PINs, ISO/IEC
+7812 card numbers. Other languages' stand in their tables: their countries' telephones and postal codes."""
 
 LONGEST_CODE = 6
 """A one-time code, and the least of an account, order or reference number that is likely whole (chosen)."""
@@ -28,8 +45,6 @@ LONGEST_CODE = 6
 _SHORTEST_WITH_ZERO = 4
 """Digits from which on an "oh" before them is a zero."""
 
-_CODE = re.compile(r"\b(?:code|serial|account|reference|order|confirmation|booking|tracking|member|id|p o|po)\b")
-_NUMBER_ASKED = re.compile(r"\b(?:number|digits|nummer|número|numero|numéro)\b")
 _REPEATS = {"double": 2, "triple": 3}
 _NATO = frozenset(
     "alpha alfa bravo charlie delta echo foxtrot golf hotel india juliet juliett kilo lima mike november oscar papa "
@@ -65,7 +80,7 @@ def trailing_run(words: Sequence[str], digit_words: Mapping[str, str]) -> Run:
             digits += len(word.replace("-", ""))
             grouped += len(word.replace("-", "")) - 1 if _TELEPHONE.fullmatch(word) else 0
         elif word in digit_words:
-            digits += _REPEATS.get(before, 1)
+            digits += _REPEATS.get(before, 1) * len(digit_words[word])
         elif word in _REPEATS and taken:
             pass  # counted with the digit it doubles
         elif word in _NATO or _LETTER.match(word):
@@ -81,19 +96,19 @@ def trailing_run(words: Sequence[str], digit_words: Mapping[str, str]) -> Run:
     return Run(digits, letters, taken + grouped)
 
 
-def whole_number(run: Run, utterance: str, question: str) -> bool | None:
+def whole_number(run: Run, utterance: str, question: str, lengths: NumberLengths = ENGLISH_LENGTHS) -> bool | None:
     """Return whether the digits of `run` make a whole number, None if they are no number given digit by digit.
 
     `utterance` and `question` (the agent's last words) may name its kind.
     """
     asked = f"{utterance} {question}"
-    for kind, lengths in LENGTHS_OF:
+    for kind, usual in lengths.of_kind:
         if run.digits and kind.search(asked) and (run.words > 1 or run.digits > 2):
-            return run.digits in lengths
-    if _CODE.search(asked) and run.digits + run.letters > 1:
+            return run.digits in usual
+    if lengths.code.search(asked) and run.digits + run.letters > 1:
         return run.digits + run.letters >= LONGEST_CODE
-    if _NUMBER_ASKED.search(asked) and run.digits > 1:
-        return run.digits in WHOLE_LENGTHS
+    if lengths.asked.search(asked) and run.digits > 1:
+        return run.digits in lengths.whole
     if run.digits >= 3 and run.words >= 3:
-        return run.digits in WHOLE_LENGTHS
+        return run.digits in lengths.whole
     return None

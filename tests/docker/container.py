@@ -21,6 +21,7 @@ CONTAINED = Path(__file__).with_name("contained.sh")
 IMAGE_PREFIX = "/opt/duplex-gateway"
 IMAGE_HOME = "/var/lib/duplex-gateway"
 IMAGE_SCRIPTS = "/opt/docker"
+USER = 10001
 START_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 3.0
 """`docker stop` kills after 10 s; the gateway promises 3."""
@@ -58,6 +59,23 @@ class Image:
         for inside, outside in places.items():
             text = text.replace(inside, str(outside))
         return text
+
+    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run `duplex-gateway arguments` with this machine's rights and network: what fills a volume."""
+        return subprocess.run(
+            [str(self.prefix / "bin" / "duplex-gateway"), *arguments],
+            env={**os.environ, **self.environment(**variables)},
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    def give_volume_away(self) -> None:
+        """Make the data folder the user's, as the volume of a container is."""
+        for path in (self.home, *self.home.rglob("*")):
+            os.chown(path, USER, USER, follow_symlinks=False)
 
     def environment(self, **variables: str) -> dict[str, str]:
         """Return the environment of a container: the image's ENV lines and `variables`, nothing of ours."""
@@ -185,6 +203,14 @@ class Container:
             check=False,
             timeout=60,
         )
+
+    def turn(self, turn: str, key: str) -> tuple[int, str]:
+        """Take a turn beside it (`stock_turn.py`): return the bytes of audio, and what was heard or else said."""
+        client = [sys.executable, "-m", "tests.docker.stock_turn", "http://127.0.0.1:8765/v1", key, turn]
+        done = self.run(client, os.environ)
+        assert done.returncode == 0, done.stderr + self.output
+        audio_bytes, _, words = done.stdout.strip().partition(" ")
+        return int(audio_bytes), words
 
     def wait(self, deadline_s: float) -> int:
         """Return its exit status."""

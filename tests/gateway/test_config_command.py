@@ -15,7 +15,7 @@ from gateway.model_hub import Hub, HubSettings
 from gateway.profile_choice import Surroundings
 from gateway.settings import table
 
-QUALITY = frozenset({"onnx_asr", "kokoro_onnx", "huggingface_hub"})
+QUALITY = frozenset({"onnx_asr", "huggingface_hub"})
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from gateway.profile_choice import QUALITY_CORES, Decision, Surroundings, choose
 from gateway.settings import SettingsError
 from gateway.settings_sources import load_sourced_settings
 
-QUALITY = frozenset({"onnx_asr", "kokoro_onnx", "huggingface_hub"})
+QUALITY = frozenset({"onnx_asr", "huggingface_hub"})
 SERVER = Machine(apple_silicon=False, cores=8, packages=QUALITY)
 MAC = Machine(apple_silicon=True, cores=8, packages=frozenset({"mlx_audio"}))
 SMALL = Machine(apple_silicon=False, cores=2, packages=QUALITY)
@@ -62,7 +62,8 @@ class Place:
         (SERVER, Hub.CACHED, "quality", "its models are on this machine"),
         (SERVER, Hub.UNREACHABLE, "embedded", "the model hub does not answer"),
         (SERVER, Hub.OFF, "embedded", "HF_HUB_OFFLINE"),
-        (replace(SERVER, packages=QUALITY - {"kokoro_onnx"}), Hub.REACHABLE, "embedded", "pip install 'kokoro-onnx'"),
+        (replace(SERVER, packages=QUALITY - {"onnx_asr"}), Hub.REACHABLE, "embedded", "[onnx-asr]'"),
+        (replace(SERVER, packages=QUALITY - {"huggingface_hub"}), Hub.CACHED, "embedded", "huggingface-hub"),
         (replace(SERVER, cores=QUALITY_CORES), Hub.REACHABLE, "quality", "4 cores"),
         (replace(SERVER, cores=QUALITY_CORES - 1), Hub.REACHABLE, "embedded", "3 cores and quality wants 4"),
         (replace(SERVER, cores=1), Hub.CACHED, "embedded", "1 core and quality wants 4"),
@@ -288,10 +289,11 @@ def refused(place: Place, **flags: Any) -> str:
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        ({"profile": "quality"}, "needs onnx-asr, which is not installed: pip install 'onnx-asr[hub]'"),
+        ({"profile": "quality"}, "needs onnx-asr, which is not installed: pip install 'duplex-gateway[onnx-asr]'"),
         ({"profile": "mlx"}, "needs mlx-audio, which is not installed (it is for Apple Silicon)"),
         ({"profile": "embedded", "asr": "mlx"}, "The engine mlx of `asr` needs mlx-audio"),
-        ({"profile": "embedded", "tts": "kokoro"}, "pip install 'kokoro-onnx'"),
+        ({"profile": "embedded", "asr": "whisper"}, "The engine whisper of `asr` needs ctranslate2"),
+        ({"profile": "embedded", "asr_language": "fr"}, "ASR_LANGUAGE fr, which whisper understands here, needs"),
         ({"profile": "endpoints"}, "in ASR_BASE_URL"),
         ({"profile": "endpoints", "asr_base_url": "http://asr:1/v1"}, "in TTS_BASE_URL"),
         ({"profile": "embedded", "asr": "moonshine", "asr_language": "fr"}, "hears English only"),

@@ -55,7 +55,7 @@ class Reader:
     """A synthesiser with a person's voice."""
 
     async def synthesize(
-        self, _text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
+        self, _text: str, *, voice: str = "", speed: float = 1.0, first: bool = False, language: str = ""
     ) -> AsyncGenerator[SpeechPiece, None]:
         pcm = clip("librivox_0870")
         for at in range(0, len(pcm), PIECE_BYTES):
