@@ -154,7 +154,9 @@ def _known(endpoint: Endpoint, models: list[dict[str, Any]]) -> Finding:
     wanted = endpoint.model.removesuffix(":latest")
     if not any(str(entry["id"]).removesuffix(":latest") == wanted for entry in models):
         return Diagnosis(
-            f"{endpoint.server} has no {shown(endpoint.model)}; it has {listed}", f"set {setting} to one it has."
+            f"{endpoint.server} does not list {shown(endpoint.model)}, but {listed}",
+            f"set {setting} to one that it lists, unless it loads models when they are asked for.",
+            Verdict.WARN,
         ).of(endpoint.role, "model")
     return sound(endpoint.role, "model", shown(endpoint.model))
 

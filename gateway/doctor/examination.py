@@ -132,7 +132,7 @@ class _Examination:
             for judge in judges:
                 if (close := getattr(judge, "aclose", None)) is not None:
                     engines.push_async_callback(close)
-            async for finding in examine_judges(judges, names, reasons, plan.asr.language or "en"):
+            async for finding in examine_judges(judges, names, reasons):
                 yield finding
 
     async def _loaded(

@@ -43,7 +43,7 @@ def reasons_told() -> Iterator[dict[str, str]]:
 
 
 async def examine_judges(
-    judges: Sequence[EndOfTurnJudge], wanted: Sequence[str], reasons: dict[str, str], language: str
+    judges: Sequence[EndOfTurnJudge], wanted: Sequence[str], reasons: dict[str, str]
 ) -> AsyncIterator[Finding]:
     """Yield what the judges are worth; `wanted` are their names in the plan, () for none."""
     if not wanted:
@@ -51,7 +51,7 @@ async def examine_judges(
         return
     told, slow, figures = [], [], {}
     for judge in judges:
-        took_ms, right = await _tried(judge, language)
+        took_ms, right = await _tried(judge)
         if not right and judge.name in reasons:
             continue  # not proven yet: it has no opinion until its server shows what it can do
         figures[f"{judge.name}_ms"] = took_ms
@@ -78,7 +78,7 @@ async def examine_judges(
     yield sound(ROLE, CHECK, detail, **figures)
 
 
-async def _tried(judge: EndOfTurnJudge, language: str) -> tuple[float, bool]:
+async def _tried(judge: EndOfTurnJudge) -> tuple[float, bool]:
     """Return the longest judgement in ms and whether what is complete seemed so rather than what is not."""
     voice = packaged_voice()
     complete, incomplete = (
@@ -86,7 +86,7 @@ async def _tried(judge: EndOfTurnJudge, language: str) -> tuple[float, bool]:
             pcm=pcm if judge.listens else b"",
             text="" if judge.listens else text,
             agent_text=_QUESTION,
-            language=language,
+            language="en",
         )
         for pcm, text in ((voice, _COMPLETE), (voice[: len(voice) // 4 * 2], _INCOMPLETE))
     )

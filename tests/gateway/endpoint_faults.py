@@ -233,7 +233,7 @@ CHAT_FAULTS = (
     Fault(
         "model that isn't there",
         chat(refusing(404, "model_not_found"), models=({"id": "other-model"}, {"id": "third-model"})),
-        Diagnosis("model", FAIL, f"has no {MODEL}; it has other-model, third-model", "set FOREGROUND_MODEL"),
+        Diagnosis("model", WARN, f"does not list {MODEL}, but other-model, third-model", "set FOREGROUND_MODEL"),
         Outcome("failed", "llm_model_not_found", "check the model name"),
     ),
     Fault(

@@ -101,7 +101,7 @@ ASR_FAULTS = (
     Fault(
         "ASR: model that isn't there",
         asr(refusing(404, "model_not_found"), models=({"id": "whisper-1"},)),
-        Diagnosis("model", FAIL, f"has no {MODEL}; it has whisper-1", "set ASR_MODEL"),
+        Diagnosis("model", WARN, f"does not list {MODEL}, but whisper-1", "set ASR_MODEL"),
         Outcome("failed", "asr_model_not_found"),
     ),
     Fault(
@@ -174,7 +174,7 @@ TTS_FAULTS = (
     Fault(
         "TTS: model that isn't there",
         tts(refusing(404, "model_not_found"), models=({"id": "tts-1"},)),
-        Diagnosis("model", FAIL, f"has no {MODEL}; it has tts-1", "set TTS_MODEL"),
+        Diagnosis("model", WARN, f"does not list {MODEL}, but tts-1", "set TTS_MODEL"),
         Outcome("failed", "tts_model_not_found"),
     ),
     Fault(

@@ -180,14 +180,14 @@ async def test_judges_are_told_with_the_reasons_of_those_that_are_off() -> None:
         logger = logging.getLogger("models.engines.proven_judge")
         logger.info("the end-of-turn judge %r is off: %s", "verdict", "the model judged 3 of 20 right.")
     judges = [judge("probability", 0.9), judge("lexical", 0.9)]
-    (finding,) = await found(examine_judges(judges, ("probability", "verdict", "lexical"), reasons, "en"))
+    (finding,) = await found(examine_judges(judges, ("probability", "verdict", "lexical"), reasons))
     assert finding.verdict is Verdict.OK
     assert finding.detail.endswith("; without verdict: the model judged 3 of 20 right")
     assert set(finding.figures) == {"probability_ms", "lexical_ms"}
 
 
 async def test_a_judge_that_can_not_tell_is_doubtful() -> None:
-    (finding,) = await found(examine_judges([judge("probability", 0.05)], ("probability",), {}, "en"))
+    (finding,) = await found(examine_judges([judge("probability", 0.05)], ("probability",), {}))
     assert "(doubtful)" in finding.detail
 
 
@@ -195,7 +195,7 @@ async def test_a_judge_that_can_not_tell_is_doubtful() -> None:
 async def test_no_judge_that_reads_is_worth_a_warning(on: tuple[str, ...]) -> None:
     reasons = {"probability": "the server took too long to judge.", "verdict": "it judged 3 of 20 right."}
     wanted = ("audio", "probability", "verdict", "lexical")
-    (finding,) = await found(examine_judges([judge(name, 0.9) for name in on], wanted, reasons, "en"))
+    (finding,) = await found(examine_judges([judge(name, 0.9) for name in on], wanted, reasons))
     assert finding.verdict is Verdict.WARN
     assert "log probabilities" in finding.advice
     assert "without probability: the server took too long to judge; without verdict: it judged" in finding.detail
@@ -204,7 +204,7 @@ async def test_no_judge_that_reads_is_worth_a_warning(on: tuple[str, ...]) -> No
 async def test_a_judge_that_is_too_slow_should_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.doctor.turn_ends.JUDGE_DEADLINE_S", 0.05)
     judges = [judge("probability", 0.9, delay_ms=5_000), judge("lexical", 0.9)]
-    (finding,) = await found(examine_judges(judges, ("probability", "lexical"), {}, "en"))
+    (finding,) = await found(examine_judges(judges, ("probability", "lexical"), {}))
     assert finding.verdict is Verdict.WARN
     assert finding.advice == "leave it out: DUPLEX_GATEWAY_END_OF_TURN=lexical."
 
