@@ -1,4 +1,4 @@
-"""Kokoro's real weights, heard by real recognisers: int8 from packages, so slow here; most of it runs by `make long`."""
+"""Kokoro's real weights (int8, from packages) heard by real recognisers; most of it runs by `make long`."""
 
 import re
 import unicodedata
