@@ -287,6 +287,7 @@ async def test_the_packaged_piper_voice_takes_no_other_name_and_language() -> No
 
 def test_phonemes_are_in_the_alphabet_that_kokoro_learned() -> None:
     assert kokoro_phonemes("Choose my cheap joy, oh now.", "a").symbols == "ʧˈuz mI ʧˈip ʤˈY, ˈO nˈW."
+    assert kokoro_phonemes("May I have a button, an eye, I?", "a").symbols == "mˈA ˌI hæv ɐ bˈʌtn, ɐn ˈI, ˈI?"
     assert kokoro_phonemes("Oh, where?", "b").symbols == "ˈQ, wˈɛː?"
     assert kokoro_phonemes("Muchas gracias.", "e").symbols == "mˈuʧas ɣɾˈaθjas."
     assert kokoro_phonemes("Ciao, pizza!", "i").symbols == "ʧˈao, pˈiʦːa!"
