@@ -51,7 +51,8 @@ def engine_plan(settings: Settings) -> EnginePlan:
         tts=replace(
             plan.tts,
             engine=_tts_engine(settings, plan),
-            model=_expanded(settings.tts_model) or plan.tts.model,
+            model=_expanded(settings.tts_model)
+            or (plan.tts.model if _tts_engine(settings, plan) == plan.tts.engine else ""),
             voice=settings.tts_voice,
             voices=tuple(
                 (name.strip(), voice.strip())

@@ -38,7 +38,11 @@ class AsrPlan:
 
 @dataclass(frozen=True, slots=True)
 class TtsPlan:
-    """Text to speech. `voice`: the voice for names that `voices` (client's, engine's) doesn't know."""
+    """Text to speech. `model`: a hub name, a folder or a server's name for it; "": the engine's own.
+
+    `voices` (client's name, engine's voice) win over `voice`, which stands for all other names; "": the engine maps
+    them. `language`: a BCP 47 tag of what is spoken, by voices of that language if none is named; "": the voice's own.
+    """
 
     engine: TtsEngine = "scripted"
     model: str = ""
@@ -83,8 +87,11 @@ class EnginePlan:
 EMBEDDED = EnginePlan("silero", AsrPlan("moonshine"), ChatPlan("embedded"), TtsPlan("piper"))
 """All in this process, weights from packages."""
 
-QUALITY = EnginePlan("silero", AsrPlan("onnx"), ChatPlan("embedded"), TtsPlan("kokoro"))
-"""Speech in this process by larger models: Parakeet from the model hub, Kokoro. A language model's server is better."""
+KOKORO_ON_HUB = "onnx-community/Kokoro-82M-v1.0-ONNX"
+"""The export that kokoro-js 1.2.1 loads: fp32 and quantised files, one file a voice. Apache-2.0."""
+
+QUALITY = EnginePlan("silero", AsrPlan("onnx"), ChatPlan("embedded"), TtsPlan("kokoro", KOKORO_ON_HUB))
+"""Speech in this process by larger models from the hub: Parakeet, Kokoro. A language model's server is better."""
 
 MLX = EnginePlan("silero", AsrPlan("mlx"), ChatPlan("embedded"), TtsPlan("mlx"))
 """Speech in this process on Apple Silicon."""

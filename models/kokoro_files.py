@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from models.interfaces import EngineError
 
-HUB_NAME = "onnx-community/Kokoro-82M-v1.0-ONNX"
-"""The export that kokoro-js loads: fp32 and quantised files, one file a voice."""
-
 _HUB_FILES = ["onnx/model.onnx", "voices/*.bin"]
 """What is taken of a repository in that layout: the fp32 model, as the quantised ones are slower on many CPUs."""
 
 _FLAT_FILES = ["kokoro-v*.onnx", "voices*.bin", "voices*.npz"]
 """What is taken of a repository in kokoro-onnx' own layout."""
+
+_INSTEAD = "--profile embedded --tts kokoro without TTS_MODEL, whose weights come from packages"
 
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -29,15 +28,15 @@ class KokoroFiles(NamedTuple):
 
 
 def kokoro_files(model: str) -> KokoroFiles:
-    """Return the files that `model` names: a folder, an .onnx file in one, or a repository of the hub ("": HUB_NAME).
+    """Return the files that `model` names: a folder, an .onnx file in one, or a repository of the hub.
 
     Blocks while a repository is fetched into the hub's own cache; one that is there is not asked for again. Raises
     EngineError with one sentence.
     """
     path = Path(model).expanduser()
-    if model and (path.exists() or not _REPOSITORY.fullmatch(model)):
+    if path.exists() or not _REPOSITORY.fullmatch(model):
         return _files_in(path)
-    return _files_in(_from_hub(model or HUB_NAME))
+    return _files_in(_from_hub(model))
 
 
 def _files_in(path: Path) -> KokoroFiles:
@@ -56,8 +55,8 @@ def _files_in(path: Path) -> KokoroFiles:
         what = "a kokoro-v1.0*.onnx or model*.onnx" if not models else "a voices file or folder beside its model"
         raise EngineError(
             "tts_model",
-            f"TTS_MODEL names {os.fspath(path)!r}, which has not {what}: give a folder with both, or nothing for the "
-            "packaged weights.",
+            f"TTS_MODEL names {os.fspath(path)!r}, which has not {what}: give a folder with both, or choose "
+            f"{_INSTEAD}.",
         )
     return KokoroFiles(models[0], voices[0])
 
@@ -68,8 +67,8 @@ def _from_hub(repository: str) -> Path:
     except ImportError as error:
         raise EngineError(
             "tts_model",
-            f"Fetching {repository} needs the package huggingface_hub: install duplex-gateway[hub], or leave TTS_MODEL "
-            "empty for the packaged weights.",
+            f"Fetching {repository} needs the package huggingface_hub: pip install 'duplex-gateway[onnx-asr]', or "
+            f"choose {_INSTEAD}.",
         ) from error
     patterns = [*_HUB_FILES, *_FLAT_FILES]
     try:
@@ -81,5 +80,5 @@ def _from_hub(repository: str) -> Path:
         raise EngineError(
             "tts_model",
             f"The model {repository} can't be fetched from the model hub ({type(error).__name__}): check its name and "
-            "the network, or leave TTS_MODEL empty for the packaged weights.",
+            f"the network, or choose {_INSTEAD}.",
         ) from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from models import weights_manifest
 from models.asr_loading import asr_weights
 from models.chat_loading import chat_weights
-from models.engine_plan import EnginePlan
+from models.engine_plan import KOKORO_ON_HUB, EnginePlan
 from models.engines.onnx_asr_models import DEFAULT_MODEL, licence_of
 from models.judge_loading import Endpoint, chosen_judges, judge_weights
 from models.tts_loading import tts_weights
@@ -110,6 +110,9 @@ def _of_models(plan: EnginePlan) -> list[Licence]:
     rows = []
     if plan.asr.engine == "onnx":
         rows.append(_of_onnx_model(plan.asr.model or DEFAULT_MODEL))
+    if plan.tts.engine == "kokoro" and plan.tts.model:
+        licence = "Apache-2.0" if plan.tts.model == KOKORO_ON_HUB else _UNKNOWN
+        rows.append(Licence("model", plan.tts.model, licence, "model hub or folder"))
     for role, voice in (("asr", plan.asr), ("tts", plan.tts)):
         if voice.engine == "mlx":
             rows.append(Licence("model", voice.model or f"mlx-audio's for {role}", _UNKNOWN, "model hub or folder"))

@@ -10,7 +10,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TypeVar
 
-from models.engine_plan import TtsPlan
+from models.engine_plan import KOKORO_ON_HUB, TtsPlan
 from models.engines.scripted import ScriptedSynthesizer
 from models.engines.voice_map import OPENAI_FEMALE, OPENAI_MALE, VoiceMap, check_voices
 from models.interfaces import EngineError, EngineInfo, SpeechSynthesizer
@@ -81,7 +81,8 @@ async def _load_kokoro(
     if plan.model:
         model, voices_path = await asyncio.to_thread(kokoro_files, plan.model)
         voices = _readable(lambda: KokoroVoices(voices_path), voices_path)
-        info = EngineInfo(ROLE, f"Kokoro-82M {model.stem}", plan.model)
+        licence = "Apache-2.0" if plan.model == KOKORO_ON_HUB else ""
+        info = EngineInfo(ROLE, f"Kokoro-82M {model.stem}", plan.model, licence)
     else:
         model = store.path(KOKORO_INT8, "kokoro-v1.0.int8.onnx")
         voices = KokoroVoices(store.path(KOKORO_VOICES, "voices.f32"), KOKORO_VOICE_NAMES)
@@ -122,8 +123,8 @@ def kokoro_voice_map(plan: TtsPlan, names: tuple[str, ...]) -> tuple[str | None,
         if extra := missing_extra(spoken or ""):
             raise EngineError(
                 "tts_language",
-                f"Kokoro reads {LANGUAGES[spoken or '']} with the help of a package that is not installed: install "
-                f"duplex-gateway[{extra}], or choose another TTS_VOICE or TTS_LANGUAGE.",
+                f"Kokoro reads {LANGUAGES[spoken or '']} with the help of a package that is not installed: pip install "
+                f"'duplex-gateway[{extra}]', or choose another TTS_VOICE or TTS_LANGUAGE.",
             )
     standing = standing_voices(letter or "a", names) or dict.fromkeys(("marin",), names[0])
     own = {name for name in names if letter or not missing_extra(name[:1])}

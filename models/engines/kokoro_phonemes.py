@@ -12,7 +12,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from models.engines.espeak_phonemes import TIE, Phonemes, phonemize
@@ -52,7 +52,11 @@ _SPELLINGS = {
 }
 _OTHERS = {**_DOUBLE, "d͡z": "ʣ", "o͡ʊ": "O", "ə͡ʊ": "Q", "s͡s": "S", "t͡s": "ʦ"}
 
-_SYLLABIC = re.compile(r"(?P<syllabic>\S)\u0329")
+_ALONE = {"a͡ɪ": "ˌI", "ɐ": "ɐ", "ɐn": "ɐn", "æn": "ɐn"}
+"""English words that misaki spells in its own way where they stand for themselves: I, a, an (its en.py)."""
+
+_SYLLABIC_MARK = "\u0329"
+"""Below a consonant that is a syllable of its own. English spells it out; elsewhere it is left away, being unknown."""
 
 _LATIN = re.compile(r"[A-Za-z][A-Za-z0-9'’. -]*[A-Za-z0-9]|[A-Za-z]")
 
@@ -105,28 +109,29 @@ def _respelled(found: Phonemes, letter: str) -> Phonemes:
 
     for match in _pattern(letter).finditer(found.symbols):
         copy(match.start())
-        syllabic = match["syllabic"]
-        symbols += f"ᵊ{spellings.get(syllabic, syllabic)}" if syllabic else spellings[match[0]]
+        match match.lastgroup:
+            case "alone":
+                symbols += _ALONE[match[0]]
+            case "syllabic":
+                symbols += f"ᵊ{spellings.get(match[0][0], match[0][0])}"
+            case _:
+                symbols += spellings[match[0]]
         ends += [len(symbols)] * (match.end() - at)
         at = match.end()
     copy(len(found.symbols))
     return Phonemes(symbols, tuple((text_end, ends[end]) for text_end, end in found.words))
 
 
-_patterns: dict[str, re.Pattern[str]] = {}
-
-
+@cache
 def _pattern(letter: str) -> re.Pattern[str]:
-    if letter not in _patterns:
-        longest_first = sorted(_SPELLINGS.get(letter, _OTHERS), key=len, reverse=True)
-        spelled = [re.escape(symbols) for symbols in longest_first]
-        with_mark = [symbols for symbols in spelled if symbols.endswith("\u0329")]
-        if letter in _SPELLINGS:  # the other languages keep the mark, which Kokoro doesn't know: it is left out later
-            spelled = [*with_mark, _SYLLABIC.pattern, *(symbols for symbols in spelled if symbols not in with_mark)]
-        else:
-            spelled = [*spelled, r"(?P<syllabic>(?!))"]
-        _patterns[letter] = re.compile("|".join(spelled))
-    return _patterns[letter]
+    """Return what is spelled otherwise in a language, the longest first."""
+    spelled = [re.escape(symbols) for symbols in sorted(_SPELLINGS.get(letter, _OTHERS), key=len, reverse=True)]
+    if letter not in _SPELLINGS:
+        return re.compile("|".join(spelled))
+    alone = f"(?P<alone>(?<![^ ])(?:{'|'.join(_ALONE)})(?![^ ,.;:!?]))"
+    with_mark = [symbols for symbols in spelled if symbols.endswith(_SYLLABIC_MARK)]
+    syllabic = rf"(?P<syllabic>[^ {_SYLLABIC_MARK}]{_SYLLABIC_MARK})"
+    return re.compile("|".join([alone, *with_mark, syllabic, *(each for each in spelled if each not in with_mark)]))
 
 
 def _japanese_reader() -> Callable[[str], str]:

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.engine_plan import Device
 from models.engines.espeak_phonemes import Phonemes
 from models.engines.kokoro_phonemes import kokoro_phonemes
 from models.engines.kokoro_voices import KokoroVoices
+from models.engines.ort_providers import providers_of, require_provider
 from models.engines.ort_session import StoppableRun, open_session
 from models.engines.phoneme_durations import with_output
 from models.engines.spoken_part import MAX_SPEED, MIN_SPEED, PartAudio, engine_errors
@@ -69,10 +71,10 @@ class KokoroSynthesizer:
         voice_map: VoiceMap,
         *,
         letter: str | None = None,
-        device: str = "cpu",
+        device: Device = "cpu",
         threads: int = 2,
     ) -> None:
-        """Load the model (blocking). Raises ValueError if it is no Kokoro."""
+        """Load the model (blocking). Raises ValueError if it is no Kokoro, EngineError if the device isn't there."""
         from kokoro_onnx.config import DEFAULT_VOCAB
         from kokoro_onnx.session import embedded_vocab, input_dtypes
 
@@ -83,7 +85,9 @@ class KokoroSynthesizer:
         content = model.read_bytes()
         if DURATIONS.encode() in content:
             content = with_output(content, DURATIONS)
-        self._session = open_session(content, threads=threads, device=device)
+        wanted = providers_of(device)
+        self._session = open_session(content, threads=threads, providers=wanted)
+        require_provider(device, wanted, self._session.get_providers())
         self._dtypes: dict[str, Any] = input_dtypes(self._session)
         tokens = [name for name in ("input_ids", "tokens") if name in self._dtypes]
         if not tokens or not {"style", "speed"} <= self._dtypes.keys():

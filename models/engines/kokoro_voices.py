@@ -66,7 +66,7 @@ def standing_voices(letter: str, present: Collection[str]) -> dict[str, str]:
 
 
 class KokoroVoices:
-    """Style vectors of all voices, read when they are used."""
+    """Style vectors of all voices; raw files are read when they are used."""
 
     def __init__(self, path: Path, names: Sequence[str] = ()) -> None:
         """Open a file of `names`' float32 vectors one after the other, an .npz (any ending), or a folder of .bin files.
@@ -79,7 +79,8 @@ class KokoroVoices:
         elif names:
             self._arrays = dict(zip(names, np.memmap(path, "<f4", "r").reshape(len(names), -1), strict=True))
         elif zipfile.is_zipfile(path):
-            self._arrays = np.load(path)
+            with np.load(path) as voices:  # all at once, 28 MB: an open archive is not for several threads
+                self._arrays = dict(voices)
         else:
             raise ValueError("this is no file of Kokoro's voices")
         if not self._arrays:

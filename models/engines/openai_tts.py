@@ -28,7 +28,7 @@ NEXT_PIECE_TIMEOUT_S = 10.0
 """Longest silence within an answer (chosen: most servers send every second of speech, or all at once)."""
 
 MAX_SPEECH_S = 300.0
-"""Longest audio taken for one text (chosen): a piece of a reply is 15 s at most, so this is a server that never ends."""
+"""Longest audio taken for one text (chosen): a piece of a reply is 15 s at most, so such a server never ends."""
 
 _PIECE_BYTES = int(2 * PIECE_S * AUDIO_RATE_HZ)
 

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-_PROVIDERS = {"cuda": "CUDAExecutionProvider", "coreml": "CoreMLExecutionProvider"}
-"""Device in the settings → onnxruntime's name of it."""
 
-
-def providers(device: str) -> list[str]:
-    """Return the execution providers for `device` (auto, cpu, cuda, coreml), the CPU last.
-
-    auto: CUDA where this onnxruntime has it. CoreML only by name: it compiles for each length of input anew.
-    Raises ValueError if the device is not there.
-    """
-    import onnxruntime
-
-    present = onnxruntime.get_available_providers()
-    wanted = _PROVIDERS.get(device, _PROVIDERS["cuda"] if device == "auto" else "")
-    if wanted and wanted not in present and device != "auto":
-        raise ValueError(f"this onnxruntime has no {wanted}")
-    return [*([wanted] if wanted in present else []), "CPUExecutionProvider"]
-
-
-def open_session(model: Path | bytes, *, threads: int = 1, device: str = "cpu") -> Any:
+def open_session(model: Path | bytes, *, threads: int = 1, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Any:
     """Return an `onnxruntime.InferenceSession` of a model file or its content, with `threads` intra-op threads."""
     import onnxruntime
 
     return onnxruntime.InferenceSession(
-        model if isinstance(model, bytes) else str(model), session_options(threads), providers=providers(device)
+        model if isinstance(model, bytes) else str(model), session_options(threads), providers=list(providers)
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.engine_choice import engine_plan
 from gateway.settings import Settings
+from models.engine_plan import KOKORO_ON_HUB
 
 
 def engines(**settings: Any) -> tuple[str, str, str, str]:
@@ -54,6 +55,13 @@ def test_each_role_gets_its_own_address_key_and_model() -> None:
     for role, part in (("asr", plan.asr), ("tts", plan.tts), ("foreground", plan.chat)):
         assert (part.base_url, part.api_key, part.model) == (f"{role} base_url", f"{role} api_key", f"{role} model")
         assert "api_key" not in repr(part)
+
+
+def test_a_profiles_model_of_the_voice_is_for_its_own_engine_only() -> None:
+    assert engine_plan(Settings(profile="quality")).tts.model == KOKORO_ON_HUB
+    assert engine_plan(Settings(profile="quality", tts_model="mine")).tts.model == "mine"
+    assert engine_plan(Settings(profile="quality", tts_base_url="http://x/v1")).tts.model == ""
+    assert engine_plan(Settings(profile="quality", tts="mlx")).tts.model == ""
 
 
 def test_voices_are_pairs_and_a_home_folder_is_written_out() -> None:

@@ -96,7 +96,7 @@ WRONG = {
     "a page that is called nothing": ("", b"<!DOCTYPE html><html>", "HTML"),
     "WAV that is none": ("audio/wav", bytes(100), "no WAV file"),
     "WAV without samples": ("audio/wav", wav(b"", 24_000)[:30], "without samples"),
-    "WAV without an end to its head": ("audio/wav", b"RIFF....WAVEjunk\xff\xff\xff\x7f" + bytes(70_000), "without samples"),
+    "WAV of head only": ("audio/wav", b"RIFF....WAVEjunk\xff\xff\xff\x7f" + bytes(70_000), "without samples"),
     "WAV of µ-law": ("audio/wav", wav(bytes(100), 8_000, tag=7, bits=8), "compressed"),
     "a rate that is none": ("audio/pcm;rate=1", bytes(100), "at 1 Hz"),
 }  # fmt: skip
