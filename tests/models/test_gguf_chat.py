@@ -15,6 +15,7 @@ from models.interfaces import ChatEnd, ChatEvent, ChatRequest, EngineError
 from models.weights import WeightsStore
 from models.weights_manifest import SMOLLM2
 from tests.models.chat_server import calls_of, text_of
+from tests.models.qwen_coder import QWEN_CODER
 
 SYSTEM = {"role": "system", "content": "You are a voice assistant. Answer in one short sentence."}
 TOOLS = tuple(
@@ -94,3 +95,36 @@ async def test_a_plan_names_the_file_and_shows_the_model(file: Path, store: Weig
     (tmp_path / "bad.gguf").write_bytes(b"GGUF\3\0\0\0")
     with pytest.raises(EngineError, match="fetch it again"):
         await load_chat(ChatPlan("embedded", gguf=tmp_path / "bad.gguf"), store)
+
+
+@pytest.mark.long
+@pytest.mark.models
+async def test_a_model_that_writes_its_calls_as_text_is_a_caller_of_functions(store: WeightsStore) -> None:
+    await asyncio.to_thread(store.fetch, [QWEN_CODER])
+    path = store.path(QWEN_CODER, QWEN_CODER.files[0].name)
+    chat = await asyncio.to_thread(GgufChat, path, temperature=0.0)
+    assert chat.knows_tools
+    assert chat.file.name == "Qwen2.5 Coder 0.5B Instruct AWQ"
+
+    question = user("What is the weather in Paris?")
+    events = await ask(chat, question, tools=TOOLS)
+    assert (text_of(events), called(events)) == ("", [("get_weather", {"city": "Paris"})])
+    call_id, name, arguments = calls_of(events)[0]
+    made = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    told = [
+        question,
+        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": call_id, "content": "18 degrees, cloudy"},
+    ]
+    events = await ask(chat, *told, tools=TOOLS)
+    assert "18" in text_of(events)
+    assert called(events) == []
+
+    events = await ask(chat, user("Hi, who are you?"), tools=TOOLS)
+    assert text_of(events)
+    assert called(events) == []
+    for choice in ("required", NAMED):
+        events = await ask(chat, user("Five minutes, please."), tools=TOOLS, tool_choice=choice)
+        assert text_of(events) == ""
+        assert called(events) == [("set_timer", {"minutes": 5})]
+    await chat.aclose()
