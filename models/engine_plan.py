@@ -58,8 +58,9 @@ class TtsPlan:
 class ChatPlan:
     """The foreground language model. `gguf`: a file for the embedded server, None: the packaged demo brain.
 
-    `temperature` (0…2) None: the model's own. `thinking`: how a server's model is told not to think. `extra_body`: JSON
-    object merged into each request to a server. `scripted_reply`: what the scripted one always says; "": what it heard.
+    `model`: a server's name for it; "": the first that it lists. `temperature` (0…2) None: the model's own. `thinking`:
+    how a model, but for the demo brain, is told not to think. `extra_body`: JSON object merged into each request to it.
+    `scripted_reply`: what the scripted one always says; "": what it heard.
     """
 
     engine: ChatEngine = "scripted"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from models.asr_loading import asr_weights, load_asr
-from models.chat_loading import chat_weights, load_chat
+from models.chat_loading import chat_weights, load_chat, with_model
 from models.engine_plan import AUTO, EnginePlan
 from models.engines.scripted import ScriptedVad
 from models.interfaces import AUDIO_RATE_HZ, EngineInfo, Engines, VoiceActivityDetector
@@ -27,10 +27,11 @@ async def load_engines(
     """Return the engines of `plan`, loaded and warm; missing weights are fetched into `store` first.
 
     `progress` is called from another thread. Raises WeightsError when weights can't be had, ValueError for a base URL,
-    or a judge, that is none.
+    or a judge, that is none, EngineError for an engine that can't be loaded as it is set.
     """
     store = store or WeightsStore()
     judges = chosen_judges(plan.judges, real=plan.vad != "scripted" and plan.asr.engine != "scripted")
+    plan = replace(plan, chat=await with_model(plan.chat))
     endpoint = None
     if plan.chat.engine == "endpoint":
         endpoint = Endpoint(plan.chat.base_url, plan.chat.model, plan.chat.api_key)

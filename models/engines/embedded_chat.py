@@ -1,6 +1,7 @@
 """The embedded "demo brain": SmolLM2-135M-Instruct in llama.cpp's own server, in this process, on a loopback port.
 
-It talks, mostly in a sentence, and its facts are shaky; it knows no tools. It goes through the same client code as any
+It talks, mostly in a sentence, and its facts are shaky; it knows no tools, and calls one only where it must: a schema
+then leaves it nothing else, and what it calls with is a guess. It goes through the same client code as any
 endpoint, so that what works with it works with a real model.
 """
 
@@ -16,6 +17,8 @@ from typing import Any
 
 from models.engines.llama_server import LlamaServer
 from models.engines.openai_chat import OpenAIChat
+from models.engines.required_call import must_call
+from models.engines.told_tools import LONGEST_LIST
 from models.interfaces import ChatEnd, ChatEvent, ChatRequest, ChatText, EngineError
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,12 @@ SLOT_TOKENS = 2048
 
 REPLY_TOKENS = 160
 """Longest reply: about a minute of speech. Without a bound the model may go on until the slot is full."""
+
+CALL_TOKENS = 512
+"""Longest call of a function (chosen: its arguments are names and numbers, mostly)."""
+
+TOOLS_TOKENS = LONGEST_LIST // 3
+"""What the functions take of a prompt in which one must be called."""
 
 ENOUGH_TOKENS = 40
 """After this many the reply ends with the sentence: asked for a short answer, a model this small rambles (chosen)."""
@@ -92,22 +101,26 @@ class EmbeddedChat:
             api_key=self.api_key,
             temperature=temperature,
             extra_body={"dry_multiplier": DRY_MULTIPLIER, "dry_sequence_breakers": ["\n"]},
+            calls_by_schema=True,
+            knows_tools=False,
         )
         self._preparing: set[asyncio.Task[None]] = set()
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatEvent, None]:
-        """Yield the reply's pieces; see ChatModel. Tools are left out, history is cut to what fits.
+        """Yield the reply's pieces; see ChatModel. Tools that may be called are left out, history is cut to what fits.
 
         So is the request's temperature: beta clients send one of their own accord, and what suits large models makes
         this one babble.
         """
-        reply_tokens = min(request.max_output_tokens or REPLY_TOKENS, REPLY_TOKENS)
+        calls = must_call(request)
+        longest = CALL_TOKENS if calls else REPLY_TOKENS
+        reply_tokens = min(request.max_output_tokens or longest, longest)
         budget = float(PROMPT_TOKENS)
         while True:
             fitting = dataclasses.replace(
                 request,
-                messages=fit_messages(request.messages, budget),
-                tools=(),
+                messages=fit_messages(request.messages, max(1.0, budget - TOOLS_TOKENS) if calls else budget),
+                tools=request.tools if calls else (),
                 max_output_tokens=reply_tokens,
                 temperature=None,
                 reasoning_effort=None,
@@ -118,7 +131,8 @@ class EmbeddedChat:
                     async for event in _until_enough(events):
                         reply += event.text if isinstance(event, ChatText) else ""
                         yield event
-                self._prepare_next_turn(request, fitting.messages, reply, budget)
+                if not calls:
+                    self._prepare_next_turn(request, fitting.messages, reply, budget)
                 return
             except EngineError as error:  # raised before the first event: the server counts before it answers
                 if error.code != "llm_context_length" or budget <= _SHORTEST_PROMPT_TOKENS:

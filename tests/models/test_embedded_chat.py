@@ -1,4 +1,5 @@
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -11,9 +12,18 @@ from models.engines.embedded_chat import DROP_BLOCK, EmbeddedChat, fit_messages
 from models.interfaces import ChatEnd, ChatRequest, ChatText
 from models.weights import WeightsStore
 from models.weights_manifest import SMOLLM2
+from tests.models.chat_server import calls_of, text_of
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SYSTEM = {"role": "system", "content": "You are a voice assistant. Answer in one short sentence."}
+
+CAPITAL_OF = {
+    "type": "function",
+    "function": {
+        "name": "capital_of",
+        "parameters": {"type": "object", "properties": {"country": {"type": "string"}}, "required": ["country"]},
+    },
+}
 
 
 def turns(count: int, words: str = "some words") -> list[dict[str, Any]]:
@@ -36,14 +46,25 @@ async def ask(chat: EmbeddedChat, messages: list[dict[str, Any]], **options: Any
 
 @pytest.mark.models
 async def test_it_answers_in_a_sentence_and_leaves_tools_alone(chat: EmbeddedChat) -> None:
-    tool = {"type": "function", "function": {"name": "capital_of", "parameters": {"type": "object"}}}
     question = {"role": "user", "content": [{"type": "text", "text": "What is the capital of France?"}]}
-    text, end = await ask(chat, [SYSTEM, question], tools=(tool,), tool_choice="required")
+    text, end = await ask(chat, [SYSTEM, question], tools=(CAPITAL_OF,))
     assert "Paris" in text
     assert end.finish_reason == "stop"
     assert 0 < end.output_tokens < 60
     _, again = await ask(chat, [SYSTEM, question])
     assert again.cached_tokens > 20
+
+
+@pytest.mark.models
+async def test_it_calls_a_function_where_it_must(chat: EmbeddedChat) -> None:
+    messages = (SYSTEM, *turns(4), {"role": "user", "content": "What is the capital of France?"})
+    events = [event async for event in chat.stream(ChatRequest(messages, (CAPITAL_OF,), "required"))]
+    assert text_of(events) == ""
+    ((_, name, arguments),) = calls_of(events).values()
+    assert name == "capital_of"
+    assert list(json.loads(arguments)) == ["country"]
+    assert isinstance(end := events[-1], ChatEnd)
+    assert end.finish_reason == "tool_calls"
 
 
 @pytest.mark.models

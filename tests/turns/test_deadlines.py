@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.turns.actions import Generate, StopResponse, Synthesize, Transcribe
+from gateway.turns.actions import Generate, StopGenerating, StopResponse, Synthesize, Transcribe
 from gateway.turns.inputs import (
     ContextProvided,
     FunctionCallDelta,
+    GenerationAlive,
     GenerationEnded,
     SynthesisEnded,
     SynthesizedSpeech,
     TextDelta,
     Transcript,
 )
-from gateway.turns.settings import SYNTHESIS_LEAD, Deadlines
+from gateway.turns.settings import LONGEST_REPLY, SYNTHESIS_LEAD, Deadlines
 from protocol.audio_time import samples_from_ms, samples_from_s
 from protocol.backend_events import (
     ContextRequested,
+    EndReason,
     EndStatus,
     InputTranscriptCompleted,
     InputTranscriptFailed,
@@ -132,6 +134,35 @@ def test_a_language_model_that_stops_in_mid_reply_is_given_up(more: int, fails: 
     assert bool(conversation.all(ResponseEnded)) is fails
     if fails:
         assert fault_of(conversation) == "llm_stalled"
+
+
+@pytest.mark.parametrize(("more", "fails"), AROUND)
+def test_a_model_that_thinks_is_alive_for_as_long_as_between_two_tokens(more: int, fails: bool) -> None:
+    conversation = generating()
+    for wait in (PATIENCE.first_token, PATIENCE.next_token, PATIENCE.next_token):
+        conversation.run_until(conversation.now + wait - 1)
+        conversation.feed(GenerationAlive("client_resp_1", 10))
+    conversation.run_until(conversation.now + PATIENCE.next_token + more)
+    assert bool(conversation.all(ResponseEnded)) is fails
+    if fails:
+        assert fault_of(conversation) == "llm_stalled"
+
+
+@pytest.mark.parametrize(("more", "ends"), AROUND)
+def test_thoughts_without_end_are_cut_like_a_reply(more: int, ends: bool) -> None:
+    conversation = generating()
+    conversation.feed(GenerationAlive("client_resp_1", LONGEST_REPLY + 1 + more))
+    assert bool(conversation.all(ResponseEnded)) is ends
+    if ends:
+        ended = conversation.only(ResponseEnded)
+        assert (ended.status, ended.reason) == (EndStatus.INCOMPLETE, EndReason.MAX_OUTPUT_TOKENS)
+        assert conversation.all(StopGenerating) == [StopGenerating("client_resp_1")]
+
+
+def test_signs_of_life_say_nothing() -> None:
+    conversation = generating()
+    assert conversation.feed(GenerationAlive("client_resp_1", 10)) == []
+    assert conversation.feed(GenerationAlive("client_resp_9", 10)) == []
 
 
 @pytest.mark.parametrize(("more", "fails"), AROUND)
