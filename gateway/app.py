@@ -26,9 +26,10 @@ from gateway.endpoints.keys import Keys
 from gateway.endpoints.metrics import MetricsEndpoint
 from gateway.endpoints.model_list import ModelsEndpoint
 from gateway.endpoints.observer import ObserverEndpoint
-from gateway.endpoints.paths import realtime_routes
+from gateway.endpoints.paths import BASES, realtime_routes
 from gateway.endpoints.realtime import RealtimeEndpoint, SessionFactory
 from gateway.endpoints.socket_session import RealtimeSession
+from gateway.endpoints.transcriptions import TranscriptionsEndpoint
 from gateway.engine_choice import engine_plan
 from gateway.event_log import EventLogWriter
 from gateway.metrics import Metrics
@@ -38,7 +39,7 @@ from gateway.service import Service
 from gateway.session_request import CASCADE, SessionRequest
 from gateway.settings import Settings
 from models.inference_worker import InferenceWorker
-from models.interfaces import EngineError, EngineInfo, Engines
+from models.interfaces import EngineError, EngineInfo, Engines, SpeechRecognizer
 
 logger = logging.getLogger(__name__)
 
@@ -72,10 +73,12 @@ def create_app(
     )
     client_secrets = ClientSecretsEndpoint(keys, ephemeral, lambda dialect: session_defaults(settings, dialect))
     models = ModelsEndpoint(keys, composition.capabilities)
+    transcriptions = TranscriptionsEndpoint(service, keys, composition.recogniser, timeout_s=settings.asr_timeout_s)
     health = HealthEndpoints(service)
     app = Starlette(
         routes=[
             *realtime_routes(realtime, client_secrets, models, ObserverEndpoint(observed, keys)),
+            *transcriptions.routes(BASES),
             Route("/metrics", MetricsEndpoint(metrics, keys).read),
             Route("/health", health.health),
             Route("/health/lag", health.lag),
@@ -177,6 +180,11 @@ class _Composition:
     def capabilities(self) -> dict[str, Any]:
         """Return what the cascade can do with the engines that are loaded by now."""
         return cascade_capabilities(self._settings, self._engines)
+
+    def recogniser(self) -> SpeechRecognizer:
+        """Return the speech recogniser. Endpoints ask once engines are loaded."""
+        assert self._engines is not None
+        return self._engines.asr
 
     def open_session(self, request: SessionRequest) -> RealtimeSession:
         """Return a new session. The endpoint asks once engines are loaded."""
