@@ -30,6 +30,7 @@ from gateway.endpoints.paths import BASES, realtime_routes
 from gateway.endpoints.realtime import RealtimeEndpoint, SessionFactory
 from gateway.endpoints.socket_session import RealtimeSession
 from gateway.endpoints.speech import SpeechEndpoint
+from gateway.endpoints.transcriptions import TranscriptionsEndpoint
 from gateway.engine_choice import engine_plan
 from gateway.event_log import EventLogWriter
 from gateway.metrics import Metrics
@@ -39,7 +40,7 @@ from gateway.service import Service
 from gateway.session_request import CASCADE, SessionRequest
 from gateway.settings import Settings
 from models.inference_worker import InferenceWorker
-from models.interfaces import EngineError, EngineInfo, Engines, SpeechSynthesizer
+from models.interfaces import EngineError, EngineInfo, Engines, SpeechRecognizer, SpeechSynthesizer
 
 logger = logging.getLogger(__name__)
 
@@ -80,11 +81,13 @@ def create_app(
         language=settings.tts_language or "en",
         silence_s=settings.tts_timeout_s,
     )
+    transcriptions = TranscriptionsEndpoint(service, keys, composition.recogniser, timeout_s=settings.asr_timeout_s)
     health = HealthEndpoints(service)
     app = Starlette(
         routes=[
             *realtime_routes(realtime, client_secrets, models, ObserverEndpoint(observed, keys)),
             *speech.routes(BASES),
+            *transcriptions.routes(BASES),
             Route("/metrics", MetricsEndpoint(metrics, keys).read),
             Route("/health", health.health),
             Route("/health/lag", health.lag),
@@ -191,6 +194,11 @@ class _Composition:
         """Return the voice. Endpoints ask once engines are loaded."""
         assert self._engines is not None
         return self._engines.tts
+
+    def recogniser(self) -> SpeechRecognizer:
+        """Return the speech recogniser. Endpoints ask once engines are loaded."""
+        assert self._engines is not None
+        return self._engines.asr
 
     def open_session(self, request: SessionRequest) -> RealtimeSession:
         """Return a new session. The endpoint asks once engines are loaded."""

@@ -19,12 +19,13 @@ from models.engines.onnx_asr_models import OnnxAsrModel, load_model
 from models.engines.ort_session import StoppableRun
 from models.engines.recognised_tokens import fitted, joined
 from models.engines.recognition_queue import RecognitionQueue
-from models.engines.spoken_languages import SpokenLanguages, word_space
+from models.engines.spoken_languages import SpokenLanguages
 from models.engines.stoppable_sessions import CurrentRun, make_stoppable
 from models.inference_worker import InferenceWorker
 from models.interfaces import TokenLogprob, Transcription
 from models.long_audio import is_silent, split_at_quiet_points
 from models.resampling import SPEECH_RATE_HZ, to_float16k
+from models.word_spaces import word_space
 
 THREADS = max(1, min(4, (os.cpu_count() or 1) // 2))
 """Threads of one inference: half the cores, as two recognitions may run at once; beyond four an encoder of 0.6 billion

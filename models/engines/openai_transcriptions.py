@@ -1,4 +1,4 @@
-"""Speech to text by any server that has OpenAI's `/audio/transcriptions`: OpenAI, vLLM, Speaches, mlx-audio, our own."""
+"""Speech to text by any server that has OpenAI's `/audio/transcriptions`: OpenAI, vLLM, Speaches, mlx-audio, ours."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from models.engine_plan import Device
 from models.engines.recognised_tokens import joined
 from models.engines.recognition_queue import RecognitionQueue
-from models.engines.spoken_languages import SpokenLanguages, word_space
+from models.engines.spoken_languages import SpokenLanguages
 from models.engines.whisper_tokens import text_tokens
 from models.inference_worker import InferenceWorker
 from models.interfaces import EngineError, TokenLogprob, Transcription
@@ -30,6 +30,7 @@ from models.log_mel import log_mel
 from models.long_audio import is_silent, split_at_quiet_points
 from models.resampling import SPEECH_RATE_HZ, to_float16k
 from models.speech_worker import SPEECH_THREADS
+from models.word_spaces import word_space
 
 WINDOW_S = 30.0
 """What Whisper was trained on."""

@@ -21,7 +21,7 @@ from tests.protocol.support.item_probes import (
 from tests.protocol.support.minimal_objects import CALL, FUNCTION, ITEMS
 from tests.protocol.support.obedient_backend import ObedientBackend
 from tests.protocol.support.probing import NO_EVENT, Probe
-from tests.protocol.support.session_probes import FROM_THE_URL, NO_DENOISER, NO_HINTS, NO_TRACES, NOT_ANSWERED
+from tests.protocol.support.session_probes import FROM_THE_URL, NO_DENOISER, NO_TRACES, NOT_ANSWERED
 
 MODELS = next(field.words for field in client_fields("beta", "session.update") if field.path == "session.model")
 OF_REST = "keys of sessions that REST made; nothing on a socket"
@@ -84,7 +84,7 @@ def _input_probes(event: str, kind: SessionKind) -> list[Probe]:
     add("input_audio_noise_reduction.type", "near_field", "far_field", why=NO_DENOISER)
     add("input_audio_transcription.model", "whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe")
     add("input_audio_transcription.language", "de")
-    add("input_audio_transcription.prompt", "tea", why=NO_HINTS)
+    add("input_audio_transcription.prompt", "tea")
     add("turn_detection.type", "server_vad", "semantic_vad", instead=NO_EVENT)
     vad, judged = {"type": "server_vad"}, {"type": "semantic_vad"}
     add("turn_detection.threshold", 0.7, beside=vad)

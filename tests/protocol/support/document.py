@@ -38,6 +38,7 @@ EFFECTS: tuple[tuple[str, str], ...] = (
     (r".*previous_item_id|conversation\.item\.(deleted|truncated)", "the conversation"),
     (r"Configure\.turn_detection", "turn-taking"),
     (r"Configure\.audio_output|CreateResponse\.audio", "speech or text"),
+    (r"Configure\.transcript_prompt", "a recogniser on an endpoint"),
     (r"Configure\.|RecogniseItem|.*_transcription\.", "the recogniser"),
     (r"AppendAudio", "what is heard"),
     (r"ProvideContext\.context\.messages", "what the model reads"),

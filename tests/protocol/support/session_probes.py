@@ -14,7 +14,7 @@ FORGETFUL = SessionDefaults(context_tokens=60)
 """A language model that holds a few sentences."""
 
 NO_DENOISER = "audio reaches the VAD and the recogniser as it was sent; no noise reduction is built in"
-NO_HINTS = "the recognisers here take a language and no other hint"
+ONE_LANGUAGE = "recognisers take one language, or detect it"
 NO_TRACES = "nothing leaves this machine: there is no trace to write to"
 NO_PROMPT_STORE = "stored prompts live at OpenAI; send `instructions`"
 FROM_THE_URL = "the model is the URL's for the whole session"
@@ -41,9 +41,9 @@ def input_probes(root: str, kind: SessionKind) -> list[Probe]:
     add("noise_reduction.strength", 0.5, beside={"type": "near_field"}, why=NO_DENOISER)
     add("transcription.model", "gpt-realtime-whisper", "whisper-1")
     add("transcription.language", "de")
-    add("transcription.prompt", "tea", why=NO_HINTS)
-    add("transcription.keywords", ["tea"], why=NO_HINTS)
-    add("transcription.languages", ["en", "de"], why=NO_HINTS)
+    add("transcription.prompt", "tea")
+    add("transcription.keywords", ["tea"])
+    add("transcription.languages", ["en", "de"], why=ONE_LANGUAGE)
     delays = ("minimal", "low", "medium", "high", "xhigh")
     add("transcription.delay", *delays, why="live words come as soon as two looks agree")
     for mode in ("server_vad", "semantic_vad"):
