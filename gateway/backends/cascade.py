@@ -435,7 +435,7 @@ class CascadeBackend:
 
     async def _prepare(self, judge: PreparedJudge, agent_text: str) -> None:
         try:
-            await answer_of(judge.prepare(agent_text))
+            await answer_of(judge.prepare(agent_text, self._machine.user_language or None))
         except EngineError as error:  # its next judgement will tell, too
             logger.debug("judge %s could not get ready: %s", judge.name, error.code)
 
