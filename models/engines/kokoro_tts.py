@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from models.engines.espeak_phonemes import Phonemes
 from models.engines.kokoro_phonemes import kokoro_phonemes
-from models.engines.kokoro_voices import KokoroVoices
+from models.engines.kokoro_voices import KokoroVoices, reading_letter
 from models.engines.ort_session import StoppableRun, open_session
 from models.engines.phoneme_durations import with_output
 from models.engines.spoken_part import MAX_SPEED, MIN_SPEED, PartAudio, engine_errors
@@ -69,10 +69,11 @@ class KokoroSynthesizer:
         voice_map: VoiceMap,
         *,
         letter: str | None = None,
+        languages: frozenset[str] | None = None,
         device: str = "cpu",
         threads: int = 2,
     ) -> None:
-        """Load the model (blocking). Raises ValueError if it is no Kokoro."""
+        """Load the model (blocking). `languages`: what its voices read here. Raises ValueError if it is no Kokoro."""
         from kokoro_onnx.config import DEFAULT_VOCAB
         from kokoro_onnx.session import embedded_vocab, input_dtypes
 
@@ -80,6 +81,7 @@ class KokoroSynthesizer:
         self._worker = worker
         self._voice_map = voice_map
         self._letter = letter
+        self.languages = languages
         content = model.read_bytes()
         if DURATIONS.encode() in content:
             content = with_output(content, DURATIONS)
@@ -101,12 +103,12 @@ class KokoroSynthesizer:
         from kokoro_onnx.chunker import pause_after
 
         priority = Priority.TTS_FIRST if first else Priority.TTS_REST
-        name = self._voice_map.voice(voice)
+        name = self._voice_map.voice(voice, language)
         speed = min(max(speed, MIN_SPEED), MAX_SPEED)
         run = StoppableRun()
         said = 0
         with engine_errors():
-            letter = self._letter or name[:1]
+            letter = self._letter or reading_letter(name, language)
             parts = await self._worker.run(lambda: self._parts(text, letter, first), priority=priority)
             for index, part in enumerate(parts):
                 urgency = priority if index == 0 else Priority.TTS_REST
