@@ -240,8 +240,8 @@ class EndOfTurnJudge(Protocol):
 class PreparedJudge(EndOfTurnJudge, Protocol):
     """A judge that answers sooner if it knows ahead what the agent said last."""
 
-    async def prepare(self, agent_text: str) -> None:
-        """Get ready to judge what follows `agent_text`. Raises EngineError, which loses nothing."""
+    async def prepare(self, agent_text: str, language: str | None = None) -> None:
+        """Get ready to judge what follows `agent_text` in `language`. Raises EngineError, which loses nothing."""
         ...
 
 

@@ -22,9 +22,19 @@ NAMES = {
 """The languages that lists, chunking and default voices are made for."""
 
 
+_OTHER_NAMES = {
+    **{name.lower(): code for code, name in NAMES.items()},
+    **{"eng": "en", "deu": "de", "ger": "de", "spa": "es", "fra": "fr", "fre": "fr", "ita": "it", "por": "pt"},
+    **{"jpn": "ja", "zho": "zh", "chi": "zh", "cmn": "zh", "mandarin": "zh"},
+}
+"""What clients and servers write for these languages instead of ISO 639-1: ISO 639-2 and -3, and OpenAI's transcription
+endpoint an English name."""
+
+
 def primary_language(tag: str | None) -> str:
     """Return the primary subtag of a BCP 47 `tag` in lower case ("pt-BR", "pt_BR": "pt"); "" for none."""
-    return (tag or "").strip().replace("_", "-").partition("-")[0].lower()
+    primary = (tag or "").strip().replace("_", "-").partition("-")[0].lower()
+    return _OTHER_NAMES.get(primary, primary)
 
 
 def languages_of(engine: object) -> frozenset[str] | None:

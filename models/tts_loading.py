@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -14,6 +14,7 @@ from models.engine_plan import KOKORO_ON_HUB, TtsPlan
 from models.engines.scripted import ScriptedSynthesizer
 from models.engines.voice_map import OPENAI_FEMALE, OPENAI_MALE, VoiceMap, check_voices
 from models.interfaces import EngineError, EngineInfo, SpeechSynthesizer
+from models.languages import primary_language
 from models.speech_worker import SpeechWorker
 from models.weights import WeightsStore
 from models.weights_manifest import KOKORO_INT8, KOKORO_VOICE_NAMES, KOKORO_VOICES, PIPER_JOE, Weight, packaged
@@ -94,7 +95,15 @@ async def _load_kokoro(
     )  # their operators are the CPU's
 
     def load() -> KokoroSynthesizer:
-        tts = KokoroSynthesizer(model, voices, worker.get(), voice_map, letter=letter, device=device)
+        tts = KokoroSynthesizer(
+            model,
+            voices,
+            worker.get(),
+            voice_map,
+            letter=letter,
+            languages=kokoro_languages(plan, letter),
+            device=device,
+        )
         tts.warm_up()
         return tts
 
@@ -128,7 +137,31 @@ def kokoro_voice_map(plan: TtsPlan, names: tuple[str, ...]) -> tuple[str | None,
             )
     standing = standing_voices(letter or "a", names) or dict.fromkeys(("marin",), names[0])
     own = {name for name in names if letter or not missing_extra(name[:1])}
-    return letter, VoiceMap(plan, own=own, standing=standing, default=standing["marin"])
+    in_language = _nothing if letter else lambda language: _standing_in(language, names)
+    return letter, VoiceMap(plan, own=own, standing=standing, default=standing["marin"], in_language=in_language)
+
+
+def kokoro_languages(plan: TtsPlan, letter: str | None) -> frozenset[str]:
+    """Return the languages that Kokoro reads here, as primary subtags: the plan's only, if it names one or a voice."""
+    from models.engines.kokoro_phonemes import missing_extra
+    from models.engines.kokoro_voices import LANGUAGES
+
+    fixed = letter or plan.voice[:1]
+    tags = [tag for at, tag in LANGUAGES.items() if (at == fixed if fixed else not missing_extra(at))]
+    return frozenset(map(primary_language, tags))
+
+
+def _standing_in(language: str, names: Collection[str]) -> Mapping[str, str]:
+    """Return which of Kokoro's voices `names` stand for OpenAI's in a text of `language`; {} if none can read it."""
+    from models.engines.kokoro_phonemes import missing_extra
+    from models.engines.kokoro_voices import language_letter, standing_voices
+
+    letter = language_letter(language)
+    return {} if letter is None or missing_extra(letter) else standing_voices(letter, names)
+
+
+def _nothing(_language: str) -> Mapping[str, str]:
+    return {}
 
 
 def _readable(load: Callable[[], T], path: Path) -> T:
@@ -164,7 +197,7 @@ def server_voice_map(plan: TtsPlan, listed: tuple[str, ...], server: str) -> Voi
 
     Blends such as "af_heart+af_bella" are left to the server.
     """
-    from models.engines.kokoro_voices import language_letter, standing_voices
+    from models.engines.kokoro_voices import GERMAN, language_letter, standing_voices
 
     plain = replace(
         plan,
@@ -175,4 +208,9 @@ def server_voice_map(plan: TtsPlan, listed: tuple[str, ...], server: str) -> Voi
     standing = standing_voices(language_letter(plan.language or "en") or "a", listed)
     if not standing:  # no Kokoro: nobody knows how they sound
         standing = dict(zip((*OPENAI_FEMALE, *OPENAI_MALE), cycle(listed), strict=False))
-    return VoiceMap(plan, own=listed, standing=standing, default=standing["marin"])
+
+    def in_language(language: str) -> Mapping[str, str]:
+        letter = language_letter(language)
+        return {} if plan.language or letter in (None, GERMAN) else standing_voices(letter or "", listed)
+
+    return VoiceMap(plan, own=listed, standing=standing, default=standing["marin"], in_language=in_language)

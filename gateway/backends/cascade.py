@@ -90,7 +90,7 @@ from models.interfaces import (
     Transcription,
     Utterance,
 )
-from models.languages import only_language
+from models.languages import only_language, primary_language
 from protocol import commands
 from protocol.audio_time import Samples, s_from_samples, samples_from_bytes
 from protocol.backend_events import BackendEvent, EngineFault, ResponseEnded, TokenLogprob, TokenUsage
@@ -155,8 +155,8 @@ class CascadeBackend:
             deadlines=self._deadlines,
             playout_delay=playout_delay,
             judges=frozenset(judge.name for judge in engines.judges),
-            user_language=user_language or only_language(engines.asr),
-            reply_language=reply_language,
+            user_language=primary_language(user_language) or only_language(engines.asr),
+            reply_language=primary_language(reply_language),
         )
         self._default_language = user_language
         self._machine = TurnMachine(settings, new_id)
@@ -282,7 +282,7 @@ class CascadeBackend:
             audio_output=command.audio_output,
             live_transcript=command.live_transcript,
             speculation=command.speculation,
-            user_language=self._language or only_language(self._engines.asr),
+            user_language=primary_language(self._language) or only_language(self._engines.asr),
         )
         self._tell(SettingsChanged(settings))
 
@@ -413,7 +413,7 @@ class CascadeBackend:
         except EngineError as error:
             self._tell(TranscriptFailed(item_id, _fault(error)))
         else:
-            self._tell(Transcript(item_id, heard.text, _logprobs(heard), heard.language or ""))
+            self._tell(Transcript(item_id, heard.text, _logprobs(heard), primary_language(heard.language)))
 
     async def _transcribe_pause(self, item_id: str, pause: int, pcm: bytes) -> None:
         try:
@@ -422,7 +422,7 @@ class CascadeBackend:
             _fault(error)  # for the log; the client is told if the turn's own recognition fails, too
             self._tell(PauseTranscript(item_id, pause, None))
         else:
-            self._tell(PauseTranscript(item_id, pause, heard.text, _logprobs(heard), heard.language or ""))
+            self._tell(PauseTranscript(item_id, pause, heard.text, _logprobs(heard), primary_language(heard.language)))
 
     async def _look(self, item_id: str, pcm: bytes) -> None:
         try:
@@ -435,7 +435,7 @@ class CascadeBackend:
 
     async def _prepare(self, judge: PreparedJudge, agent_text: str) -> None:
         try:
-            await answer_of(judge.prepare(agent_text))
+            await answer_of(judge.prepare(agent_text, self._machine.user_language or None))
         except EngineError as error:  # its next judgement will tell, too
             logger.debug("judge %s could not get ready: %s", judge.name, error.code)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from models.engines.espeak_phonemes import TIE, Phonemes, phonemize
 
-_ESPEAK = {"a": "en-us", "b": "en-gb", "e": "es", "f": "fr-fr", "h": "hi", "i": "it", "p": "pt-br"}
+_ESPEAK = {"a": "en-us", "b": "en-gb", "d": "de", "e": "es", "f": "fr-fr", "h": "hi", "i": "it", "p": "pt-br"}
 """Kokoro's letter of a language → espeak-ng's name of it."""
 
 _EXTRAS = {"j": ("japanese", "misaki fugashi jaconv mojimoji"), "z": ("chinese", "misaki jieba pypinyin cn2an")}
@@ -50,7 +50,7 @@ _SPELLINGS = {
     "a": {**_ENGLISH, "o͡ʊ": "O", "ɜːɹ": "ɜɹ", "ɜː": "ɜɹ", "ɪə": "iə", "ː": ""},
     "b": {**_ENGLISH, "e͡ə": "ɛː", "iə": "ɪə", "ə͡ʊ": "Q"},
 }
-_OTHERS = {**_DOUBLE, "d͡z": "ʣ", "o͡ʊ": "O", "ə͡ʊ": "Q", "s͡s": "S", "t͡s": "ʦ"}
+_OTHERS = {**_DOUBLE, "ʏ": "y", "d͡z": "ʣ", "o͡ʊ": "O", "ə͡ʊ": "Q", "s͡s": "S", "t͡s": "ʦ"}
 
 _ALONE = {"a͡ɪ": "ˌI", "ɐ": "ɐ", "ɐn": "ɐn", "æn": "ɐn"}
 """English words that misaki spells in its own way where they stand for themselves: I, a, an (its en.py)."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from models.engine_plan import Device
 from models.engines.espeak_phonemes import Phonemes
 from models.engines.kokoro_phonemes import kokoro_phonemes
-from models.engines.kokoro_voices import KokoroVoices
+from models.engines.kokoro_voices import KokoroVoices, reading_letter
 from models.engines.ort_providers import providers_of, require_provider
 from models.engines.ort_session import StoppableRun, open_session
 from models.engines.phoneme_durations import with_output
@@ -71,10 +71,14 @@ class KokoroSynthesizer:
         voice_map: VoiceMap,
         *,
         letter: str | None = None,
+        languages: frozenset[str] | None = None,
         device: Device = "cpu",
         threads: int = 2,
     ) -> None:
-        """Load the model (blocking). Raises ValueError if it is no Kokoro, EngineError if the device isn't there."""
+        """Load the model (blocking). `languages`: what its voices read here.
+
+        Raises ValueError if it is no Kokoro, EngineError if the device isn't there.
+        """
         from kokoro_onnx.config import DEFAULT_VOCAB
         from kokoro_onnx.session import embedded_vocab, input_dtypes
 
@@ -82,6 +86,7 @@ class KokoroSynthesizer:
         self._worker = worker
         self._voice_map = voice_map
         self._letter = letter
+        self.languages = languages
         content = model.read_bytes()
         if DURATIONS.encode() in content:
             content = with_output(content, DURATIONS)
@@ -105,12 +110,12 @@ class KokoroSynthesizer:
         from kokoro_onnx.chunker import pause_after
 
         priority = Priority.TTS_FIRST if first else Priority.TTS_REST
-        name = self._voice_map.voice(voice)
+        name = self._voice_map.voice(voice, language)
         speed = min(max(speed, MIN_SPEED), MAX_SPEED)
         run = StoppableRun()
         said = 0
         with engine_errors():
-            letter = self._letter or name[:1]
+            letter = self._letter or reading_letter(name, language)
             parts = await self._worker.run(lambda: self._parts(text, letter, first), priority=priority)
             for index, part in enumerate(parts):
                 urgency = priority if index == 0 else Priority.TTS_REST

@@ -61,6 +61,7 @@ class OnnxRecognizer:
         codes = [found[1] for token in tokens if (found := _LANGUAGE_TOKEN.fullmatch(str(token)))]
         self._takes_language = bool(codes)
         self._languages = SpokenLanguages(self._model.name, codes or self._model.languages, own=language)
+        self.languages = self._languages.known
         self._timed = self._model.adapter.with_timestamps()
 
     @property

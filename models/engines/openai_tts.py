@@ -57,7 +57,7 @@ class EndpointSynthesizer:
         """
         if not any(map(str.isalnum, text)):
             return  # servers answer such a text with an error or with noise
-        name = self.voice_map.voice(voice)
+        name = self.voice_map.voice(voice, language)
         body: dict[str, Any] = {"model": self.model, "input": text, "voice": name, "response_format": "pcm"}
         if speed != 1.0:  # some servers refuse the field, none needs it at 1
             body["speed"] = min(max(speed, MIN_SPEED), MAX_SPEED)

@@ -2,7 +2,7 @@
 
 The model continues a list of calls in which every utterance ends in one or the other. That asks it for nothing but its
 next token, so any model that shows its probabilities can do it, however small, chat template or not; and since the list
-is always the same, it stays in the server's cache and only the last line is read.
+is always the same, one a language, it stays in the server's cache and only the last line is read.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from pathlib import Path
 
 from models.engines.calibration import sigmoid
 from models.engines.llama_server import LlamaServer
+from models.engines.probability_examples import SMOLLM2_LANGUAGES, examples_of
 from models.engines.spoken_words import plain_words
 from models.engines.token_scores import TokenScores
 from models.interfaces import EngineError, Judgement, Utterance
+from models.languages import knows, primary_language
 
 NAME = "probability"
 
@@ -26,38 +28,13 @@ DEADLINE_S = 2.0
 WARM_UP_DEADLINE_S = 10.0
 """How long the examples may take to be read for the first time, 330 tokens: 2 s on one core (chosen)."""
 
-EXAMPLES = """\
-Each line is what a caller said to an agent before a pause. A line ends with a full stop if \
-the caller had finished, and with ... if the caller was about to go on.
-agent: how can i help you? caller: what time does the museum open on sundays.
-agent: it opens at ten. caller: i would like to book a...
-agent: what is your number? caller: five five five...
-agent: how many tickets? caller: two.
-agent: anything else? caller: so i was thinking that um...
-agent: how can i help you? caller: which country no...
-agent: let me read you the terms. caller: stop.
-agent: your ticket is ready. caller: can you send it to...
-agent: shall i book it? caller: yes.
-agent: how can i help you? caller: i wanted to ask about the...
-agent: how can i help you? caller: where was the king born no sorry where was the queen born.
-agent: when would you like to come? caller: tomorrow.
-agent: would you like to go by train? caller: well it depends on whether...
-agent: anything else? caller: could you turn off the light.
-agent: is that all? caller: okay so...
-agent: what city? caller: boston.
-agent: how can i help you? caller: what year did the war or rather...
-agent: anything else? caller: no that is all thank you.
-"""
-"""Eighteen lines of ours, nine of each kind: fillers, function words, numbers, corrections; short answers and commands.
-Chosen on the dev half of the data, where a list without the agent's lines told ends from cuts worse (AUC .85 instead of
-.96 on own cards), a longer one no better, and the model's chat template much worse (.78 instead of .95 on Disfl-QA)."""
-
-OPENING = "how can i help you?"
-"""What the agent is taken to have said before the user's first words."""
-
 AGENT_WORDS = 15
 """Words of the agent's last line that the model is shown, from its end, where questions stand (chosen: each costs some
 5 ms, at the first pause of a turn, or before it by `prepare`)."""
+
+LONGEST_WORDS = 120
+"""Characters of the user's and of the agent's words that the model is shown at most: a language without blanks has but
+one word (chosen: 12 words of ten letters, so that it hardly ever cuts others)."""
 
 USER_WORDS = 12
 """Words of the user's that the model is shown, from their end (each costs some 5 ms, and the reply waits). On the 312
@@ -83,17 +60,24 @@ OWN_CONTEXT_TOKENS = 1024
 """The examples take 330, the last line rarely 60."""
 
 
-def embedded_judge(model: Path, alias: str, *, deadline_s: float = DEADLINE_S) -> ProbabilityJudge:
+def embedded_judge(
+    model: Path,
+    alias: str,
+    *,
+    languages: frozenset[str] | None = SMOLLM2_LANGUAGES,
+    deadline_s: float = DEADLINE_S,
+) -> ProbabilityJudge:
     """Return a judge over a GGUF file, with a server of its own in this process. Loads the model, which blocks.
 
     Of its own, because the conversations' server reads prompts with two threads. Beside other work, such as the
     recogniser's and the audio judge's at the same pause, those keep each other waiting: on two busy cores a judgement
     took 1,400 ms (440 ms of CPU), with one thread 160 ms (60 ms of CPU; 2026-11-29). And so it can neither take a
-    conversation's slot nor wait for one.
+    conversation's slot nor wait for one. Its slot holds the examples of one language: where sessions in several
+    take turns they are read anew, 250 tokens, most often by `prepare`.
     """
     server = LlamaServer(model, alias, slots=1, slot_tokens=OWN_CONTEXT_TOKENS, threads=1, batch_threads=1, cache_mib=0)
     scores = TokenScores(server.base_url, server.model, api_key=server.api_key)
-    return ProbabilityJudge(scores, server=server, deadline_s=deadline_s)
+    return ProbabilityJudge(scores, server=server, languages=languages, deadline_s=deadline_s)
 
 
 class ProbabilityJudge:
@@ -103,9 +87,18 @@ class ProbabilityJudge:
     listens = False
 
     def __init__(
-        self, scores: TokenScores, *, server: LlamaServer | None = None, deadline_s: float = DEADLINE_S
+        self,
+        scores: TokenScores,
+        *,
+        server: LlamaServer | None = None,
+        languages: frozenset[str] | None = None,
+        deadline_s: float = DEADLINE_S,
     ) -> None:
-        """`server`: one in this process that nobody else asks; it is closed with the judge."""
+        """`server`: one in this process that nobody else asks; it is closed with the judge.
+
+        `languages`: those that the model can judge, None where nobody knows.
+        """
+        self.languages = languages
         self._scores = scores
         self._own_server = server
         self._deadline_s = deadline_s
@@ -118,7 +111,7 @@ class ProbabilityJudge:
         EngineError as `judge` does, after WARM_UP_DEADLINE_S.
         """
         await self._scores.take_last_slot()
-        return await self._ask(["what", "time", "is", "it"], [], WARM_UP_DEADLINE_S)
+        return await self._ask(["what", "time", "is", "it"], [], "en", WARM_UP_DEADLINE_S)
 
     async def judge(self, utterance: Utterance) -> Judgement:
         """Return how probable it is that the turn is over; no opinion on words that the model can't read.
@@ -126,13 +119,15 @@ class ProbabilityJudge:
         Raises EngineError: eot_timeout, or what the server's failure is called (`as_engine_error`).
         """
         words = plain_words(utterance.text)
-        if not words:
+        if not words or not knows(self, utterance.language):
             return Judgement(None)
-        return Judgement(await self._ask(words, plain_words(utterance.agent_text), self._deadline_s))
+        language = primary_language(utterance.language)
+        return Judgement(await self._ask(words, plain_words(utterance.agent_text), language, self._deadline_s))
 
-    async def prepare(self, agent_text: str) -> None:
+    async def prepare(self, agent_text: str, language: str | None = None) -> None:
         """Have the server read the agent's last line into its cache while the user speaks. Raises as `judge` does."""
-        await self._ask([], plain_words(agent_text), self._deadline_s)
+        if knows(self, language):
+            await self._ask([], plain_words(agent_text), primary_language(language), self._deadline_s)
 
     async def aclose(self) -> None:
         """Close the connections, and the server if it is the judge's own."""
@@ -140,18 +135,30 @@ class ProbabilityJudge:
         if self._own_server is not None:
             await self._own_server.aclose()
 
-    async def _ask(self, words: Sequence[str], agent_words: Sequence[str], deadline_s: float) -> float | None:
+    async def _ask(
+        self, words: Sequence[str], agent_words: Sequence[str], language: str, deadline_s: float
+    ) -> float | None:
         try:
             async with asyncio.timeout(deadline_s):
-                return probability_from(await self._scores.next_token(prompt_for(words, agent_words)))
+                return probability_from(await self._scores.next_token(prompt_for(words, agent_words, language)))
         except TimeoutError as error:
             raise EngineError("eot_timeout", f"The server {self.server} took too long to judge.") from error
 
 
-def prompt_for(words: Sequence[str], agent_words: Sequence[str]) -> str:
-    """Return the examples and the line that ends in the user's `words`."""
-    agent = " ".join(agent_words[-AGENT_WORDS:]) + "?" if agent_words else OPENING
-    return f"{EXAMPLES}agent: {agent} caller: {' '.join(words[-USER_WORDS:])}"
+def prompt_for(words: Sequence[str], agent_words: Sequence[str], language: str = "en") -> str:
+    """Return the examples in `language` (a primary subtag) and the line that ends in the user's `words`."""
+    examples = examples_of(language)
+    agent = _end_of(agent_words, AGENT_WORDS) + "?" if agent_words else examples.opening
+    return f"{examples.text}agent: {agent} caller: {_end_of(words, USER_WORDS)}"
+
+
+def _end_of(words: Sequence[str], most: int) -> str:
+    """Return the last words, `most` of them and LONGEST_WORDS characters at most; whole words, where there are some."""
+    end = " ".join(words[-most:])
+    if len(end) <= LONGEST_WORDS:
+        return end
+    cut = end[-LONGEST_WORDS:]
+    return cut.partition(" ")[2] or cut
 
 
 def probability_from(candidates: Mapping[str, float]) -> float | None:

@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import Any
 
 from models.interfaces import EndOfTurnJudge, EngineError, Judgement, Utterance
+from models.languages import languages_of
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class ProvenJudge:
     ) -> None:
         self.name = judge.name
         self.listens = judge.listens
+        self.languages: frozenset[str] | None = languages_of(judge)
         self.proof = Proof.OPEN
         self._judge = judge
         self._prove = prove

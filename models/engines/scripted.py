@@ -152,7 +152,7 @@ class ScriptedJudge:
         self.asked: deque[Utterance] = deque(maxlen=KEPT_REQUESTS)
         self.prepared_for: deque[str] = deque(maxlen=KEPT_REQUESTS)
 
-    async def prepare(self, agent_text: str) -> None:
+    async def prepare(self, agent_text: str, language: str | None = None) -> None:
         """Note what the agent said, in `prepared_for`."""
         self.prepared_for.append(agent_text)
 

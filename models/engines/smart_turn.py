@@ -11,10 +11,14 @@ from models.engines.calibration import Calibration
 from models.engines.ort_session import StoppableRun, open_session
 from models.inference_worker import InferenceWorker, Priority, WorkerClosedError, WorkerOverloadedError
 from models.interfaces import AUDIO_RATE_HZ, EngineError, Judgement, Utterance
+from models.languages import knows
 from models.log_mel import log_mel
 from models.resampling import SPEECH_RATE_HZ, to_float16k
 
 NAME = "audio"
+
+LANGUAGES = frozenset("ar bn da de en es fi fr hi id it ja ko mr nl no pl pt ru tr uk vi zh".split()) | {"nb", "nn"}
+"""The 23 languages it was trained on, by its model card (Norwegian in all its codes)."""
 
 HEARD_S = 8
 """The model hears the last 8 s; shorter utterances stand at the end, zeros before them (its model card)."""
@@ -42,6 +46,7 @@ class SmartTurnJudge:
 
     name = NAME
     listens = True
+    languages = LANGUAGES
 
     def __init__(self, model: Path, worker: InferenceWorker) -> None:
         """Load the model (blocking). `worker` may be shared with other engines."""
@@ -51,7 +56,7 @@ class SmartTurnJudge:
     async def judge(self, utterance: Utterance) -> Judgement:
         """Return how probable it is that the turn is over. Raises EngineError: eot_overloaded, eot_failed."""
         pcm = utterance.pcm[-_HEARD_BYTES:]
-        if len(pcm) < _SHORTEST_BYTES:
+        if len(pcm) < _SHORTEST_BYTES or not knows(self, utterance.language):
             return Judgement(None)
         run = StoppableRun()
         try:

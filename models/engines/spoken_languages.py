@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from models.languages import primary_language
+
 logger = logging.getLogger(__name__)
 
 _OTHER_NAMES = {
-    "cmn": "zh",
     "nb": "no",
     "iw": "he",
     "in": "id",
@@ -19,11 +20,6 @@ _OTHER_NAMES = {
 
 _REMEMBERED = 32
 """Languages not known that are told of once each; what clients send is bounded nowhere else."""
-
-
-def primary_language(tag: str | None) -> str:
-    """Return the language of a BCP 47 tag in lower case, "" for none: `pt-BR` is `pt`."""
-    return (tag or "").strip().replace("_", "-").partition("-")[0].lower()
 
 
 class SpokenLanguages:

@@ -44,7 +44,8 @@ costs)."""
 
 INSTRUCTIONS = (
     "You watch a phone call. You get the last thing the agent said and what the caller has said since, as a speech "
-    "recogniser wrote it, up to a short pause. Decide whether the caller has finished. Answer with one word:\n"
+    "recogniser wrote it, up to a short pause. They may speak any language; judge by the grammar of that language. "
+    "Decide whether the caller has finished. Answer with one of three English words:\n"
     "COMPLETE: the agent should answer now. Short answers, questions and requests can be complete.\n"
     "INCOMPLETE: the caller will go on: the sentence, number, name or list is unfinished, ends in a filler word, or is "
     "being corrected.\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from models.engine_plan import TtsPlan
 from models.interfaces import EngineError
@@ -26,27 +26,37 @@ def openai_voices(female: Sequence[str], male: Sequence[str]) -> dict[str, str]:
 class VoiceMap:
     """The voices of one engine. The settings win: names set singly, then the voice for all others.
 
-    `own`: the engine's voices, None if only it knows them. `standing`: voices for OpenAI's names. `default`: the voice
-    of unknown names; "": they pass as they are.
+    `own`: the engine's voices, None if only it knows them. `standing`: voices for OpenAI's names, `in_language` those
+    for a text in a language (BCP 47), {} if it has none. `default`: the voice of unknown names; "": they pass as they
+    are.
     """
 
     def __init__(
-        self, plan: TtsPlan, *, own: Collection[str] | None, standing: Mapping[str, str], default: str = ""
+        self,
+        plan: TtsPlan,
+        *,
+        own: Collection[str] | None,
+        standing: Mapping[str, str],
+        default: str = "",
+        in_language: Callable[[str], Mapping[str, str]] = lambda _language: {},
     ) -> None:
         self._single = dict(plan.voices)
         self._all = plan.voice
         self._own = own
         self._standing = standing
         self._default = default
+        self._in_language = in_language
 
-    def voice(self, name: str) -> str:
-        """Return the engine's voice for `name`."""
+    def voice(self, name: str, language: str = "") -> str:
+        """Return the engine's voice for `name` and a text in `language`, "" where nobody knows that."""
         if name in self._single:
             return self._single[name]
         if self._all:
             return self._all
         if self._own is not None and name in self._own:
             return name
+        if language and (spoken := self._in_language(language)):
+            return spoken.get(name) or spoken[OPENAI_FEMALE[0]]
         return self._standing.get(name, self._default or name)
 
 

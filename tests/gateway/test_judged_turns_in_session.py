@@ -172,7 +172,7 @@ async def test_a_recogniser_that_fails_at_a_pause_is_asked_again_at_the_commit(t
 
 
 class Unprepared(ScriptedJudge):
-    async def prepare(self, agent_text: str) -> None:
+    async def prepare(self, agent_text: str, language: str | None = None) -> None:
         raise EngineError("eot_timeout", "Too slow.")
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from models.engines.probability_judge import EXAMPLES, USER_WORDS, ProbabilityJudge, probability_from, prompt_for
+from models.engines.probability_examples import ENGLISH
+from models.engines.probability_judge import USER_WORDS, ProbabilityJudge, probability_from, prompt_for
 from models.engines.token_scores import MOST_CANDIDATES, TokenScores, read_candidates
 from models.interfaces import EngineError, Judgement, Utterance
 from tests.models.chat_server import Exchange, Respond, chat_server
@@ -22,13 +23,14 @@ async def judge(respond: Respond, text: str = "What time is it?", **options: Any
 
 def test_the_prompt_is_the_examples_and_the_words_without_what_the_recogniser_added() -> None:
     assert (
-        prompt_for(["what", "time", "is", "it"], []) == EXAMPLES + "agent: how can i help you? caller: what time is it"
+        prompt_for(["what", "time", "is", "it"], [])
+        == ENGLISH.text + "agent: how can i help you? caller: what time is it"
     )
     assert prompt_for(["two"], ["how", "many"]).endswith("\nagent: how many? caller: two")
 
 
 def test_the_examples_show_both_kinds_equally_often() -> None:
-    first, *lines = EXAMPLES.splitlines()
+    first, *lines = ENGLISH.text.splitlines()
     assert "full stop" in first
     ended = [line.endswith(".") and not line.endswith("...") for line in lines]
     assert ended.count(True) == ended.count(False)

@@ -275,8 +275,8 @@ def test_lines_of_lists_headings_and_paragraphs_end_a_piece() -> None:
     ]
 
 
-def test_other_languages_keep_their_abbreviations() -> None:
-    assert spoken("Das ist z.B. Dr. Lee.", "de") == ["Das ist z.B. Dr. Lee."]
+def test_languages_that_nobody_listed_keep_their_abbreviations() -> None:
+    assert spoken("Det är Dr. Lee som kommer.", "sv") == ["Det är Dr. Lee som kommer."]
 
 
 FRAGMENTS = st.sampled_from(
