@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.turns.overlap_words import BACKCHANNELS, HESITATIONS, STOP_PHRASES, Reading, read_words, repeats, tokens_in
+from gateway.turns.overlap_phrases import BACKCHANNELS, HESITATIONS, STOP_PHRASES
+from gateway.turns.overlap_words import Reading, knows_words_of, read_words, repeats, tokens_in
 
 STOP = [
     "Stop.",
@@ -116,3 +117,52 @@ def test_no_nod_of_one_language_stops_the_agent_in_another() -> None:
 )
 def test_an_echo_says_the_agents_words_in_their_order(text: str, said: bool) -> None:
     assert repeats(text, "It begins in the mountains. It ends in a cup.") is said
+
+
+BY_LANGUAGE = {
+    "de": (["Stopp!", "Moment mal", "ja aber warte"], ["Ach so.", "genau, klar", "mhm"], ["Und morgen?", "Wie spät"]),
+    "es": (["Espera.", "no no", "vale, para"], ["Sí, claro.", "ajá", "Muy bien."], ["¿Y mañana?", "cuánto cuesta"]),
+    "fr": (
+        ["Attendez !", "Non.", "oui mais attends"],
+        ["D'accord.", "ah bon", "Ouais ouais"],
+        ["Et demain ?", "combien"],
+    ),
+    "it": (["Aspetti.", "no", "sì ma aspetta"], ["Va bene.", "ho capito", "ecco"], ["E domani?", "quanto costa"]),
+    "pt": (["Espera aí.", "não", "tá, para"], ["Tá bom.", "pois é", "aham"], ["E amanhã?", "quanto custa"]),
+    "ja": (
+        ["ちょっと待って", "違います", "はい、ストップ"],
+        ["なるほど", "はいはい", "そうですね"],
+        ["明日は？", "いくら"],
+    ),
+    "zh": (["等一下", "不对", "好的，停"], ["嗯嗯", "好的好的", "明白了"], ["明天呢？", "多少钱"]),
+}
+
+
+@pytest.mark.parametrize("language", BY_LANGUAGE)
+def test_stop_words_nods_and_content_are_told_apart_in_each_language(language: str) -> None:
+    stops, nods, content = BY_LANGUAGE[language]
+    assert all(read_words(text, language).stop for text in stops)
+    assert all(read_words(text, language) == Reading(stop=False, content=0, empty=False) for text in nods)
+    read = [read_words(text, language) for text in content]
+    assert all(reading.content and not reading.stop for reading in read)
+
+
+@pytest.mark.parametrize("language", BY_LANGUAGE)
+def test_where_nobody_knows_the_language_its_lists_are_found_all_the_same(language: str) -> None:
+    stops, nods, _ = BY_LANGUAGE[language]
+    assert all(read_words(text).stop for text in stops)
+    assert all(not read_words(text).stop and not read_words(text).content for text in nods)
+
+
+def test_a_language_is_read_by_its_own_lists_only() -> None:
+    assert read_words("para", "es").stop
+    assert not read_words("para", "en").stop
+    assert read_words("Stop!", "it").stop
+    assert read_words("And also milk").content == 2  # "also" is a hesitation in German
+
+
+def test_words_of_a_language_without_lists_say_nothing_but_that_there_are_some() -> None:
+    assert read_words("subiri kidogo", "sw") == Reading(stop=False, content=0, empty=False, readable=False)
+    assert read_words("", "sw") == Reading(stop=False, content=0, empty=True, readable=False)
+    assert knows_words_of("fr")
+    assert not knows_words_of("sw")
