@@ -18,6 +18,7 @@ _ENGLISH_OTHERS = "St. Ave. Blvd. cf. al. Jan. Feb. Aug. Sept. Oct. Nov. Dec. dr
 _DOTTED = re.compile(r"(?:[^\W\d_]\.){2,}|[A-HJ-Z]\.")  # U.S., z.B., initials; not the English pronoun I
 _LETTER = re.compile(r"[^\W\d_]\.")
 _ORDINAL = re.compile(r"\d{1,3}\.")
+_NOT_LATIN = re.compile("[\u0370-\u1cff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,28 @@ _BREAKS: Mapping[str, LanguageBreaks] = {
 _WITH_ORDINALS = frozenset("cs da et fi hr hu is lv nb nn no pl sk sl sr tr".split())
 """More languages that write ordinals with a full stop (by their spelling rules)."""
 
+_ENGLISH = _BREAKS["en"].leaning
 _TITLES = frozenset("Dr. dr. Prof. prof. St.".split())
 _UNLISTED = LanguageBreaks(open_stops=_TITLES)
 _UNLISTED_WITH_ORDINALS = LanguageBreaks(open_stops=_TITLES, ordinals=True)
 
 
 def breaks_of(language: str) -> LanguageBreaks:
-    """Return the breaks of `language`, a primary subtag; of one that nobody listed what most have."""
+    """Return the breaks of `language`, a primary subtag; of one that nobody listed what most have.
+
+    "": unknown, which is taken for English, the embedded voice's.
+    """
+    if not language:
+        return _BREAKS["en"]
     unlisted = _UNLISTED_WITH_ORDINALS if language in _WITH_ORDINALS else _UNLISTED
     return _BREAKS.get(language, unlisted)
+
+
+def seems_english(text: str) -> bool:
+    """Return whether nothing in `text`, whose language nobody knows, speaks for another: no small words, no script."""
+    if _NOT_LATIN.search(text):
+        return False
+    words = text.lower().split()
+    english = sum(word in _ENGLISH for word in words)
+    others = max(sum(word in breaks.leaning for word in words) for breaks in _BREAKS.values())
+    return others <= max(english, 1)

@@ -53,9 +53,6 @@ from protocol.backend_events import (
     TokenUsage,
 )
 
-DEFAULT_LANGUAGE = "en"
-"""What a reply of unknown language is cut and worded as: the embedded voice's."""
-
 DEFAULT_PACE: Samples = 1_600
 """Samples a character of speech takes before any was measured: 15 characters a second (chosen, English)."""
 
@@ -271,7 +268,7 @@ class Response:
         self.phase = Phase.GENERATING
         self._generation_deadline = now + self.deadlines.first_token
         self._language = self.languages.reply  # the user's last words are known by now
-        self._chunks = SpeakableChunks(self._language or DEFAULT_LANGUAGE)
+        self._chunks = SpeakableChunks(self._language)
 
     def _token(self, now: Samples) -> None:
         self._token_seen = True

@@ -13,6 +13,7 @@ import html
 import re
 
 from gateway.turns.english_wording import in_english
+from gateway.turns.language_breaks import seems_english
 from gateway.turns.local_wording import in_words
 from gateway.turns.spoken_languages import primary_language
 from gateway.turns.traced_text import GROUP, Rewrite, TracedText, joined
@@ -64,7 +65,8 @@ _STRAY: list[Rewrite] = [
 def spoken_text(raw: str, language: str = "en") -> str:
     """Return what is said for `raw`; empty or without a letter or digit if there is nothing to say.
 
-    `language` is a BCP 47 tag; only its primary part counts. Fenced code is left out, an unclosed fence to the end.
+    `language` is a BCP 47 tag, of which only the primary part counts; "" where nobody knows it. Fenced code is left
+    out, an unclosed fence to the end.
     """
     return traced_spoken_text(raw, language).text
 
@@ -73,7 +75,10 @@ def traced_spoken_text(raw: str, language: str = "en") -> TracedText:
     """Return `spoken_text` with the place in `raw` that each of its characters comes from."""
     text = _without_blocks(TracedText.of(raw).sub(_FENCE, "\n").sub_all(_INLINE))
     primary = primary_language(language)
-    text = in_english(text) if primary == "en" else in_words(text, primary)
+    if primary == "en" or (not primary and seems_english(raw)):
+        text = in_english(text)
+    else:
+        text = in_words(text, primary)
     return text.sub_all(_STRAY).strip()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from models.engines.guessed_language import guessed_language
 from models.engines.lexical_cues import PROBABILITY, Cue
 from models.engines.lexical_english import CLOSING, NO_CORRECTION, asks_after_all, english_cue
 from models.engines.lexical_tables import TABLES
@@ -31,7 +32,7 @@ _MEASURES = frozenset("in for about takes take only than at every per by within 
 class LexicalJudge:
     """EndOfTurnJudge that reads the last words. Knows English well and seven languages less; of others it says None.
 
-    No language is taken for English, the embedded recogniser's.
+    Where nobody knows the language it is guessed from the words.
     """
 
     name = NAME
@@ -40,7 +41,8 @@ class LexicalJudge:
 
     async def judge(self, utterance: Utterance) -> Judgement:
         """Return the judgement; never raises. Takes well under a millisecond, so it runs on the event loop."""
-        table = TABLES.get(primary_language(utterance.language) or "en")
+        language = primary_language(utterance.language) or guessed_language(plain_words(utterance.text))
+        table = TABLES.get(language)
         if table is None:
             return Judgement(None)
         cue = find_cue(utterance.text, utterance.agent_text, table)
