@@ -68,10 +68,16 @@ async def judge_texts(texts: Sequence[Text]) -> dict[str, list[Judgement]]:
     return {**found, "both": [fused(pair) for pair in pairs]}
 
 
+def in_language(texts: Sequence[Text], language: str) -> list[int]:
+    return [place for place, text in enumerate(texts) if text.language == language]
+
+
 def lines(texts: Sequence[Text], judged: Mapping[str, Sequence[Judgement]]) -> list[str]:
     table = [f"{'':22}" + "".join(f"{name:>40}" for name in judged)]
-    for group in (*GROUPS, PREFIXES):
-        places = rows_of(texts, group)
+    languages = sorted({text.language for text in texts} - {"en"})
+    rows = {group: rows_of(texts, group) for group in (*GROUPS, PREFIXES)}
+    rows |= {f"all in {language}": in_language(texts, language) for language in languages}
+    for group, places in rows.items():
         row = f"{group:22}"
         for judgements in judged.values():
             found = figures([texts[place] for place in places], [judgements[place] for place in places])

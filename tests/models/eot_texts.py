@@ -9,7 +9,8 @@ from typing import Literal
 
 from models.interfaces import Utterance
 
-TEXTS = Path(__file__).parent.parent / "data" / "eot_text_open.jsonl"
+DATA = Path(__file__).parent.parent / "data"
+TEXTS = (DATA / "eot_text_open.jsonl", DATA / "eot_languages.jsonl")
 
 Half = Literal["dev", "test"]
 Label = Literal["complete", "incomplete", "wait"]
@@ -19,6 +20,7 @@ GROUPS = {
     "Niu cards": ("niu-eot-cards",),
     "own cards, English": ("own-cards",),
     "own cards, others": ("own-cards",),
+    "cards by language": ("own-cards-by-language",),
     "Taskmaster-4": ("taskmaster-4",),
     "AMI": ("ami-derived",),
 }
@@ -54,7 +56,7 @@ def half_of(text: str) -> Half:
 def read_texts(half: Half) -> list[Text]:
     """Return the half's texts, and the beginnings of its complete English ones."""
     texts = []
-    for line in TEXTS.read_text(encoding="utf-8").splitlines():
+    for line in (line for file in TEXTS for line in file.read_text(encoding="utf-8").splitlines()):
         row = json.loads(line)
         if half_of(row["text"]) == half:
             context = re.sub(r"^Agent:\s*", "", row["context"] or "")
