@@ -193,7 +193,7 @@ async def test_an_error_that_comes_with_200_is_one() -> None:
     async def page(exchange: Exchange) -> None:
         await exchange.refuse(200, "<html>Log in</html>", "text/html")
 
-    assert (await fault(page)).code == "llm_stream_broken"
+    assert (await fault(page)).code == "llm_bad_response"
 
 
 # --- signs of life ---------------------------------------------------------------------------------------------------
