@@ -6,6 +6,7 @@ import asyncio
 
 from models.engine_plan import AsrPlan
 from models.engines.scripted import ScriptedRecognizer
+from models.inference_worker import Priority
 from models.interfaces import EngineInfo, SpeechRecognizer
 from models.speech_worker import SpeechWorker
 from models.weights import WeightsStore
@@ -42,7 +43,7 @@ async def load_asr(plan: AsrPlan, store: WeightsStore, worker: SpeechWorker) -> 
         case "endpoint":
             return _load_endpoint(plan)
         case "mlx":
-            raise NotImplementedError(plan.engine)
+            return await _load_mlx(plan, worker)
 
 
 async def _load_moonshine(
@@ -80,6 +81,17 @@ async def _load_onnx(plan: AsrPlan, worker: SpeechWorker) -> tuple[SpeechRecogni
     )
     await asyncio.to_thread(asr.warm_up)
     return asr, EngineInfo(ROLE, asr.description, asr.source, asr.licence)
+
+
+async def _load_mlx(plan: AsrPlan, worker: SpeechWorker) -> tuple[SpeechRecognizer, EngineInfo]:
+    from models.engines.mlx_asr import MlxRecognizer
+    from models.engines.mlx_runtime import require_mlx_audio
+
+    require_mlx_audio(ROLE)
+    mlx = worker.mlx()
+    asr = await mlx.run(lambda: MlxRecognizer(plan.model, mlx, language=plan.language), priority=Priority.ASR_FINAL)
+    await mlx.run(asr.warm_up, priority=Priority.ASR_FINAL)
+    return asr, EngineInfo(ROLE, f"{asr.name} on MLX", asr.source)
 
 
 def _load_endpoint(plan: AsrPlan) -> tuple[SpeechRecognizer, EngineInfo]:

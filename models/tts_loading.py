@@ -13,6 +13,7 @@ from typing import TypeVar
 from models.engine_plan import KOKORO_ON_HUB, TtsPlan
 from models.engines.scripted import ScriptedSynthesizer
 from models.engines.voice_map import OPENAI_FEMALE, OPENAI_MALE, VoiceMap, check_voices
+from models.inference_worker import Priority
 from models.interfaces import EngineError, EngineInfo, SpeechSynthesizer
 from models.languages import primary_language
 from models.speech_worker import SpeechWorker
@@ -22,6 +23,9 @@ from models.weights_manifest import KOKORO_INT8, KOKORO_VOICE_NAMES, KOKORO_VOIC
 ROLE = "tts"
 
 PIPER_VOICE = "en_US-joe-medium"
+
+MLX_MODEL = "mlx-community/Kokoro-82M-bf16"
+"""What mlx-audio's own documentation speaks with first."""
 
 _WORD = re.compile(r"[\w.-]*")
 
@@ -52,10 +56,10 @@ async def load_tts(plan: TtsPlan, store: WeightsStore, worker: SpeechWorker) -> 
             return await _load_piper(plan, store, worker)
         case "kokoro":
             return await _load_kokoro(plan, store, worker)
+        case "mlx":
+            return await _load_mlx(plan, worker)
         case "endpoint":
             return await _load_endpoint(plan)
-        case other:
-            raise NotImplementedError(other)
 
 
 async def _load_piper(plan: TtsPlan, store: WeightsStore, worker: SpeechWorker) -> tuple[SpeechSynthesizer, EngineInfo]:
@@ -162,6 +166,27 @@ def _standing_in(language: str, names: Collection[str]) -> Mapping[str, str]:
 
 def _nothing(_language: str) -> Mapping[str, str]:
     return {}
+
+
+async def _load_mlx(plan: TtsPlan, worker: SpeechWorker) -> tuple[SpeechSynthesizer, EngineInfo]:
+    from models.engines.mlx_kokoro import MlxKokoro, is_kokoro, voice_names
+    from models.engines.mlx_runtime import load_model, model_source, require_mlx_audio
+    from models.engines.mlx_tts import MlxSynthesizer
+
+    require_mlx_audio(ROLE)
+    mlx = worker.mlx()
+
+    def load() -> tuple[MlxKokoro | MlxSynthesizer, str]:
+        model = load_model("tts", plan.model or MLX_MODEL)
+        if not is_kokoro(model):
+            return MlxSynthesizer(model, mlx, plan), ""
+        letter, voice_map = kokoro_voice_map(plan, voice_names(model))
+        return MlxKokoro(model, mlx, voice_map, letter=letter), f", {voice_map.voice('marin')}"
+
+    tts, spoken = await mlx.run(load, priority=Priority.TTS_REST)
+    await mlx.run(tts.warm_up, priority=Priority.TTS_REST)
+    name, source = model_source(plan.model or MLX_MODEL)
+    return tts, EngineInfo(ROLE, f"{name} on MLX{spoken}", source)
 
 
 def _readable(load: Callable[[], T], path: Path) -> T:
