@@ -18,10 +18,11 @@ def language_names(model: Any, name: str) -> dict[str, str] | None:
     codes = getattr(model, "all_language_codes", None) or ()
     if not codes and hasattr(model, "num_languages"):  # Whisper
         codes = list(_whisper_languages())[: model.num_languages] if model.is_multilingual else ["en"]
+    codes = codes or getattr(model, "lid_dict", None) or ()  # SenseVoice
     config = getattr(model, "config", None)
-    for attribute in ("support_languages", "supported_languages"):
+    for attribute in ("support_languages", "supported_languages"):  # Qwen3-ASR and its kin; Canary, Cohere
         codes = codes or getattr(config, attribute, None) or ()
-    return {_code(known): known for known in codes} or None
+    return {code: known for known in codes if (code := _code(known))} or None
 
 
 def told_language(detected: object) -> str:
@@ -32,11 +33,9 @@ def told_language(detected: object) -> str:
 
 
 def _code(name: str) -> str:
-    """Return the code of a language that is named by a code or in English: `French` is `fr`."""
+    """Return the code of a language that is named by a code or in English: `French` is `fr`. "" for what is none."""
     lower = name.strip().lower()
-    if len(lower) <= 3:
-        return lower
-    return next((code for code, english in _whisper_languages().items() if english == lower), "")
+    return next((code for code, english in _whisper_languages().items() if lower in (code, english)), "")
 
 
 def _whisper_languages() -> dict[str, str]:
