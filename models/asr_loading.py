@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from models.engine_plan import AsrPlan
 from models.engines.scripted import ScriptedRecognizer
@@ -12,7 +13,7 @@ from models.speech_worker import SpeechWorker
 from models.weights import WeightsStore
 from models.weights_manifest import MOONSHINE_TINY_EN, WHISPER_BASE, Weight, packaged
 
-ROLE = "asr"
+ROLE: Final = "asr"
 
 
 def asr_weights(plan: AsrPlan) -> tuple[Weight, ...]:
@@ -85,13 +86,17 @@ async def _load_onnx(plan: AsrPlan, worker: SpeechWorker) -> tuple[SpeechRecogni
 
 async def _load_mlx(plan: AsrPlan, worker: SpeechWorker) -> tuple[SpeechRecognizer, EngineInfo]:
     from models.engines.mlx_asr import MlxRecognizer
-    from models.engines.mlx_runtime import require_mlx_audio
+    from models.engines.mlx_runtime import DEFAULT_MODELS, model_info, require_mlx_audio, warm_up
 
     require_mlx_audio(ROLE)
-    mlx = worker.mlx()
-    asr = await mlx.run(lambda: MlxRecognizer(plan.model, mlx, language=plan.language), priority=Priority.ASR_FINAL)
-    await mlx.run(asr.warm_up, priority=Priority.ASR_FINAL)
-    return asr, EngineInfo(ROLE, f"{asr.name} on MLX", asr.source)
+    model, mlx = plan.model or DEFAULT_MODELS[ROLE], worker.mlx()
+
+    def load() -> MlxRecognizer:
+        asr = MlxRecognizer(model, mlx, language=plan.language)
+        warm_up(ROLE, model, asr.warm_up)
+        return asr
+
+    return await mlx.run(load, priority=Priority.ASR_FINAL), model_info(ROLE, model)
 
 
 def _load_endpoint(plan: AsrPlan) -> tuple[SpeechRecognizer, EngineInfo]:

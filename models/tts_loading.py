@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from models.engine_plan import KOKORO_ON_HUB, TtsPlan
 from models.engines.scripted import ScriptedSynthesizer
@@ -20,12 +20,9 @@ from models.speech_worker import SpeechWorker
 from models.weights import WeightsStore
 from models.weights_manifest import KOKORO_INT8, KOKORO_VOICE_NAMES, KOKORO_VOICES, PIPER_JOE, Weight, packaged
 
-ROLE = "tts"
+ROLE: Final = "tts"
 
 PIPER_VOICE = "en_US-joe-medium"
-
-MLX_MODEL = "mlx-community/Kokoro-82M-bf16"
-"""What mlx-audio's own documentation speaks with first."""
 
 _WORD = re.compile(r"[\w.-]*")
 
@@ -170,23 +167,25 @@ def _nothing(_language: str) -> Mapping[str, str]:
 
 async def _load_mlx(plan: TtsPlan, worker: SpeechWorker) -> tuple[SpeechSynthesizer, EngineInfo]:
     from models.engines.mlx_kokoro import MlxKokoro, is_kokoro, voice_names
-    from models.engines.mlx_runtime import load_model, model_source, require_mlx_audio
+    from models.engines.mlx_runtime import DEFAULT_MODELS, load_model, model_info, require_mlx_audio, warm_up
     from models.engines.mlx_tts import MlxSynthesizer
 
     require_mlx_audio(ROLE)
-    mlx = worker.mlx()
+    model, mlx = plan.model or DEFAULT_MODELS[ROLE], worker.mlx()
+    info = model_info(ROLE, model)
 
-    def load() -> tuple[MlxKokoro | MlxSynthesizer, str]:
-        model = load_model("tts", plan.model or MLX_MODEL)
-        if not is_kokoro(model):
-            return MlxSynthesizer(model, mlx, plan), ""
-        letter, voice_map = kokoro_voice_map(plan, voice_names(model))
-        return MlxKokoro(model, mlx, voice_map, letter=letter), f", {voice_map.voice('marin')}"
+    def load() -> tuple[MlxKokoro | MlxSynthesizer, EngineInfo]:
+        loaded = load_model(ROLE, model)
+        if is_kokoro(loaded):
+            letter, voice_map = kokoro_voice_map(plan, voice_names(loaded))
+            kokoro = MlxKokoro(loaded, mlx, voice_map, letter=letter, languages=kokoro_languages(plan, letter))
+            warm_up(ROLE, model, kokoro.warm_up)
+            return kokoro, replace(info, name=f"{info.name}, {voice_map.voice('marin')}")
+        tts = MlxSynthesizer(loaded, mlx, plan)
+        warm_up(ROLE, model, tts.warm_up)
+        return tts, info
 
-    tts, spoken = await mlx.run(load, priority=Priority.TTS_REST)
-    await mlx.run(tts.warm_up, priority=Priority.TTS_REST)
-    name, source = model_source(plan.model or MLX_MODEL)
-    return tts, EngineInfo(ROLE, f"{name} on MLX{spoken}", source)
+    return await mlx.run(load, priority=Priority.TTS_REST)
 
 
 def _readable(load: Callable[[], T], path: Path) -> T:

@@ -7,22 +7,21 @@ measured here.
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.engines.mlx_languages import language_names, told_language
-from models.engines.mlx_runtime import Stop, load_model, model_source
+from models.engines.mlx_runtime import Stop, load_model
 from models.engines.recognition_queue import RecognitionQueue
-from models.engines.spoken_languages import SpokenLanguages, word_space
+from models.engines.spoken_languages import SpokenLanguages
 from models.inference_worker import InferenceWorker
 from models.interfaces import Transcription
 from models.long_audio import is_silent, split_at_quiet_points
 from models.resampling import SPEECH_RATE_HZ, to_float16k
-
-DEFAULT_MODEL = "mlx-community/parakeet-tdt-0.6b-v3"
-"""The recogniser that mlx-audio's documentation names for 25 European languages."""
+from models.word_spaces import word_space
 
 SHORTEST_S = 0.5
 """Shorter audio is filled up with silence: Parakeet's features are normalised over time, which needs some (chosen)."""
@@ -35,16 +34,17 @@ class MlxRecognizer:
     """
 
     def __init__(self, model: str, worker: InferenceWorker, *, language: str = "") -> None:
-        """Load `model` (a name or a folder, "": Parakeet TDT 0.6B v3) in the worker's thread. Raises EngineError.
+        """Load `model`, a name or a folder, in the worker's thread. Raises EngineError.
 
         `language`: what is spoken where the client names none, "": detected.
         """
         self._queue = RecognitionQueue(worker)
-        self.name, self.source = model_source(model or DEFAULT_MODEL)
-        self._model = load_model("stt", model or DEFAULT_MODEL)
+        self._model = load_model("asr", model)
         self._takes = frozenset(inspect.signature(self._model.generate).parameters)
-        self._names = language_names(self._model, self.name)
-        self._languages = SpokenLanguages(self.name, self._names, own=language)
+        name = Path(model).name
+        self._names = language_names(self._model, name)
+        self._languages = SpokenLanguages(name, self._names, own=language)
+        self.languages = self._languages.known
         self._running = Stop()
         if isinstance(getattr(self._model, "durations", None), list):
             self._model.durations = _Steps(self._model.durations, self)
@@ -73,10 +73,7 @@ class MlxRecognizer:
         await self._queue.aclose()
 
     def warm_up(self) -> None:
-        """Decode a second of noise, so that the first user doesn't pay for compiling kernels.
-
-        Call it in the worker's thread.
-        """
+        """Decode a second of noise. Call it in the worker's thread."""
         noise = np.random.default_rng(0).normal(0.0, 0.01, SPEECH_RATE_HZ).astype(np.float32)
         self._transcribe(noise, self._languages.chosen(None), "")
 

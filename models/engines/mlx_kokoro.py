@@ -45,8 +45,17 @@ def _voices(model: Any) -> Path:
 class MlxKokoro(KokoroSpeaker[Stop]):
     """SpeechSynthesizer over mlx-audio's Kokoro. It stops between two parts of a text."""
 
-    def __init__(self, model: Any, worker: InferenceWorker, voice_map: VoiceMap, *, letter: str | None = None) -> None:
-        super().__init__(worker, voice_map, dict(model.vocab), letter=letter)
+    def __init__(
+        self,
+        model: Any,
+        worker: InferenceWorker,
+        voice_map: VoiceMap,
+        *,
+        letter: str | None = None,
+        languages: frozenset[str] | None = None,
+    ) -> None:
+        """Speak by mlx-audio's `model`, loaded. `languages`: what its voices read here."""
+        super().__init__(worker, voice_map, dict(model.vocab), letter=letter, languages=languages)
         self._model = model
         self._styles: dict[str, Any] = {}
 

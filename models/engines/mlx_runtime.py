@@ -13,11 +13,26 @@ import json
 import platform
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from models.inference_worker import InferenceWorker
-from models.interfaces import EngineError
+from models.interfaces import EngineError, EngineInfo
+
+Role = Literal["asr", "tts"]
+
+DEFAULT_MODELS = {
+    "asr": "mlx-community/parakeet-tdt-0.6b-v3",
+    "tts": "mlx-community/Kokoro-82M-bf16",
+}
+"""Repositories of the model hub that are taken where none is named: those of mlx-audio's own examples."""
+
+LICENCES = {DEFAULT_MODELS["asr"]: "CC-BY-4.0", DEFAULT_MODELS["tts"]: "Apache-2.0"}
+"""By the model cards of NVIDIA and of Kokoro."""
+
+_OTHER_ENGINES: dict[Role, str] = {"asr": "--asr onnx", "tts": "--tts kokoro"}
+_SETTINGS: dict[Role, str] = {"asr": "--asr-model", "tts": "--tts-model"}
 
 KNOWN_LAYOUTS = {"nemo.collections.asr": "parakeet"}
 """Beginning of `target` in a config.json → mlx-audio's name of the architecture. NVIDIA's name none, and mlx-audio
@@ -58,14 +73,14 @@ def _clear_streams() -> None:
         core.clear_streams()
 
 
-def require_mlx_audio(role: str) -> None:
+def require_mlx_audio(role: Role) -> None:
     """Raise EngineError, with one sentence, unless mlx-audio is installed. `role`: what to choose another engine for.
 
     It imports nothing: any thread may call it.
     """
     if importlib.util.find_spec("mlx_audio") is not None and importlib.util.find_spec("mlx") is not None:
         return
-    another = {"asr": "--asr onnx", "tts": "--tts kokoro"}[role]
+    another = _OTHER_ENGINES[role]
     if (sys.platform, platform.machine()) in (("darwin", "arm64"), ("linux", "x86_64")):
         raise EngineError(
             "engine_missing",
@@ -78,12 +93,12 @@ def require_mlx_audio(role: str) -> None:
     )
 
 
-def load_model(role: Literal["stt", "tts"], model: str) -> Any:
+def load_model(role: Role, model: str) -> Any:
     """Return mlx-audio's model of a repository of the model hub, or of a folder. Call it in the worker's thread.
 
     Raises EngineError: model_missing.
     """
-    setting = {"stt": "--asr-model", "tts": "--tts-model"}[role]
+    setting = _SETTINGS[role]
     folder = Path(model).expanduser()
     if not folder.is_dir() and (folder.is_absolute() or model.startswith((".", "~")) or "\\" in model):
         raise EngineError(
@@ -92,7 +107,7 @@ def load_model(role: Literal["stt", "tts"], model: str) -> Any:
             "hub.",
         )
     try:
-        if role == "stt":
+        if role == "asr":
             from mlx_audio.stt import load
         else:
             from mlx_audio.tts import load
@@ -103,12 +118,26 @@ def load_model(role: Literal["stt", "tts"], model: str) -> Any:
         raise _why_not(error, folder.name if folder.is_dir() else model, folder.is_dir(), setting) from error
 
 
-def model_source(model: str) -> tuple[str, str]:
-    """Return a model's name and where it is from, for people: the hub, or a folder."""
+def warm_up(role: Role, model: str, first_run: Callable[[], None]) -> None:
+    """Call an engine's `first_run`, so that the first user doesn't pay for compiling kernels.
+
+    Raises EngineError if the model fails at it: one that speaks in a given voice only, for instance.
+    """
+    try:
+        first_run()
+    except Exception as error:
+        name = Path(model).name
+        raise EngineError(
+            "model_failed",
+            f"The model {name} fails at its first try ({type(error).__name__}): give {_SETTINGS[role]} another model.",
+        ) from error
+
+
+def model_info(role: Role, model: str) -> EngineInfo:
+    """Return what is told of a model: its name, and whether it is the hub's or a folder's."""
     folder = Path(model).expanduser()
-    return (
-        (folder.name, f"folder {folder.name}") if folder.is_dir() else (model.rpartition("/")[2], f"model hub, {model}")
-    )
+    name, source = (folder.name, f"folder {folder.name}") if folder.is_dir() else (Path(model).name, "model hub")
+    return EngineInfo(role, f"{name} on MLX", source, LICENCES.get(model, ""))
 
 
 def _architecture(folder: Path) -> dict[str, str]:

@@ -48,12 +48,13 @@ class MlxSynthesizer:
         self._language = plan.language
 
     async def synthesize(
-        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False
+        self, text: str, *, voice: str = "", speed: float = 1.0, first: bool = False, language: str = ""
     ) -> AsyncGenerator[SpeechPiece, None]:
         """Yield the audio of `text`; see SpeechSynthesizer. Text without any sound yields nothing."""
         if not any(character.isalnum() for character in text):
             return
         priority = Priority.TTS_FIRST if first else Priority.TTS_REST
+        options = self._options(voice, speed, language)
         stop = Stop()
         made: asyncio.Queue[tuple[Samples, int] | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
@@ -70,7 +71,7 @@ class MlxSynthesizer:
             made.put_nowait(None)
 
         def job() -> None:
-            for segment in self._segments(text, self._voice(voice), speed, stop.check):
+            for segment in self._segments(text, options, stop.check):
                 loop.call_soon_threadsafe(hand_out, segment)
 
         with engine_errors():
@@ -94,8 +95,8 @@ class MlxSynthesizer:
         await self._worker.aclose()
 
     def warm_up(self) -> None:
-        """Speak a word, so that the first user doesn't pay for compiling kernels. Call it in the worker's thread."""
-        for _ in self._segments("Ready.", self._voice(""), 1.0, lambda: None):
+        """Speak a word. Call it in the worker's thread."""
+        for _ in self._segments("Ready.", self._options("", 1.0, ""), lambda: None):
             pass
 
     def _voice(self, name: str) -> str:
@@ -103,25 +104,26 @@ class MlxSynthesizer:
         own: Any = getattr(self._model, "voices", ())
         return self._single.get(name) or self._all or (name if name in (own or ()) else "")
 
-    def _segments(
-        self, text: str, voice: str, speed: float, check: Callable[[], None]
-    ) -> Iterator[tuple[Samples, int]]:
-        """Yield samples (float32 [samples], −1…1) and their rate as the model makes them."""
-        import mlx.core as mx
-
+    def _options(self, voice: str, speed: float, language: str) -> dict[str, Any]:
+        """Return what the model is told beside the text: of all that may be said, what it takes."""
         told = {
             "speed": min(max(speed, MIN_SPEED), MAX_SPEED),
-            "lang_code": self._language,
-            "voice": voice,
+            "lang_code": self._language or language,
+            "voice": self._voice(voice),
             "stream": True,
             "streaming_interval": STREAMING_INTERVAL_S,
             "verbose": False,
         }
-        options = {name: value for name, value in told.items() if name in self._takes and value != ""}
+        return {name: value for name, value in told.items() if name in self._takes and value != ""}
+
+    def _segments(self, text: str, options: dict[str, Any], check: Callable[[], None]) -> Iterator[tuple[Samples, int]]:
+        """Yield samples (float32 [samples], −1…1) and their rate as the model makes them."""
+        import mlx.core as mx
+
         mx.random.seed(0)  # the same text gives the same samples
         check()
         for result in self._model.generate(text, **options):
             check()
             if result.audio.size:
                 yield np.array(result.audio.astype(mx.float32)).ravel(), int(result.sample_rate)
-        mx.clear_cache()  # memory of this text's size is of no use to the next, and the GPU shares it with all
+        mx.clear_cache()  # buffers of this text's size are of no use to the next, and the GPU shares memory with all

@@ -67,6 +67,19 @@ async def test_damaged_weights_are_one_sentence(load: Load, parakeet: Path, tmp_
     )
 
 
+async def test_a_voice_that_fails_at_its_first_word_is_one_sentence(load: Load, kitten: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "kitten-without-voices"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).symlink_to(kitten / name)
+    with pytest.raises(EngineError) as caught:
+        await load(EnginePlan(tts=TtsPlan("mlx", str(folder))))
+    assert caught.value.code == "model_failed"
+    assert caught.value.message == (
+        "The model kitten-without-voices fails at its first try (RuntimeError): give --tts-model another model."
+    )
+
+
 async def test_a_kokoro_without_voices_is_one_sentence(load: Load, kokoro: Path, tmp_path: Path) -> None:
     folder = tmp_path / "mute"
     folder.mkdir()

@@ -59,9 +59,28 @@ async def test_kokoro_speaks_a_language_by_one_of_its_voices(load: Load, kokoro:
         return compute(symbols, name, *others)
 
     tts._compute = watched
+    assert tts.languages == {"fr"}
     assert await collect(tts.synthesize("Oui.", voice="marin"))
     assert await collect(tts.synthesize("Oui.", voice="af_heart", speed=1.5))
     assert spoken == [("wˈi.", "ff_siwis"), ("wˈi.", "af_heart")]
+
+
+async def test_a_kokoro_of_no_set_language_speaks_that_of_the_text(load: Load, kokoro: Path) -> None:
+    tts = await voice(load, kokoro)
+    assert isinstance(tts, MlxKokoro)
+    assert tts.languages is not None
+    assert {"en", "fr", "es", "it", "pt"} <= tts.languages
+    spoken: list[str] = []
+    compute = tts._compute
+
+    def watched(symbols: str, name: str, *others: object) -> object:
+        spoken.append(name)
+        return compute(symbols, name, *others)
+
+    tts._compute = watched
+    assert await collect(tts.synthesize("Oui.", voice="marin", language="fr"))
+    assert await collect(tts.synthesize("Yes.", voice="cedar", language="en"))
+    assert spoken == ["ff_siwis", "am_michael"]
 
 
 async def test_a_long_text_of_kokoros_stops_between_two_parts(load: Load, kokoro: Path) -> None:
