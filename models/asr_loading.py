@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from models.engine_plan import AsrPlan
 from models.engines.scripted import ScriptedRecognizer
+from models.inference_worker import Priority
 from models.interfaces import EngineInfo, SpeechRecognizer
 from models.speech_worker import SpeechWorker
 from models.weights import WeightsStore
 from models.weights_manifest import MOONSHINE_TINY_EN, WHISPER_BASE, Weight, packaged
 
-ROLE = "asr"
+ROLE: Final = "asr"
 
 
 def asr_weights(plan: AsrPlan) -> tuple[Weight, ...]:
@@ -42,7 +44,7 @@ async def load_asr(plan: AsrPlan, store: WeightsStore, worker: SpeechWorker) -> 
         case "endpoint":
             return _load_endpoint(plan)
         case "mlx":
-            raise NotImplementedError(plan.engine)
+            return await _load_mlx(plan, worker)
 
 
 async def _load_moonshine(
@@ -80,6 +82,21 @@ async def _load_onnx(plan: AsrPlan, worker: SpeechWorker) -> tuple[SpeechRecogni
     )
     await asyncio.to_thread(asr.warm_up)
     return asr, EngineInfo(ROLE, asr.description, asr.source, asr.licence)
+
+
+async def _load_mlx(plan: AsrPlan, worker: SpeechWorker) -> tuple[SpeechRecognizer, EngineInfo]:
+    from models.engines.mlx_asr import MlxRecognizer
+    from models.engines.mlx_runtime import DEFAULT_MODELS, model_info, require_mlx_audio, warm_up
+
+    require_mlx_audio(ROLE)
+    model, mlx = plan.model or DEFAULT_MODELS[ROLE], worker.mlx()
+
+    def load() -> MlxRecognizer:
+        asr = MlxRecognizer(model, mlx, language=plan.language)
+        warm_up(ROLE, model, asr.warm_up)
+        return asr
+
+    return await mlx.run(load, priority=Priority.ASR_FINAL), model_info(ROLE, model)
 
 
 def _load_endpoint(plan: AsrPlan) -> tuple[SpeechRecognizer, EngineInfo]:

@@ -59,13 +59,21 @@ class InferenceWorker:
     """A priority queue of blocking jobs, served by `threads` daemon threads.
 
     At most `max_waiting` jobs wait. When one more comes, the least urgent and newest of all of them, the new one
-    included, is refused: `run` raises WorkerOverloadedError, `run_latest` returns None.
-    Call it from event loops only; no method blocks one.
+    included, is refused: `run` raises WorkerOverloadedError, `run_latest` returns None. `at_thread_end` is the last
+    thing that each thread calls. Call it from event loops only; no method blocks one.
     """
 
-    def __init__(self, name: str, threads: int, *, max_waiting: int = 256) -> None:
+    def __init__(
+        self,
+        name: str,
+        threads: int,
+        *,
+        max_waiting: int = 256,
+        at_thread_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self._name = name
         self._max_waiting = max_waiting
+        self._at_thread_end = at_thread_end
         self._numbers = itertools.count()
         self._delivery = LoopDelivery()
         self._changed = threading.Condition()
@@ -167,6 +175,12 @@ class InferenceWorker:
         heapq.heapify(self._waiting)  # O(n) of a short list; superseding and cancelling are rare beside running
 
     def _serve(self) -> None:
+        try:
+            self._serve_jobs()
+        finally:
+            self._at_thread_end()
+
+    def _serve_jobs(self) -> None:
         while True:
             with self._changed:
                 while not self._waiting:

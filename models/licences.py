@@ -11,6 +11,7 @@ from models import weights_manifest
 from models.asr_loading import asr_weights
 from models.chat_loading import chat_weights
 from models.engine_plan import KOKORO_ON_HUB, EnginePlan
+from models.engines.mlx_runtime import DEFAULT_MODELS, LICENCES
 from models.engines.onnx_asr_models import DEFAULT_MODEL, licence_of
 from models.judge_loading import Endpoint, chosen_judges, judge_weights
 from models.tts_loading import tts_weights
@@ -30,7 +31,7 @@ _ENGINE_PACKAGES = {
     "asr endpoint": ("openai", "httpx2"),
     "tts piper": (*_ONNXRUNTIME, *_ESPEAK, "onnx"),
     "tts kokoro": (*_ONNXRUNTIME, *_ESPEAK, "kokoro-onnx"),
-    "tts mlx": (*_ESPEAK, "mlx-audio", "mlx", "huggingface-hub"),
+    "tts mlx": (*_ESPEAK, "kokoro-onnx", "mlx-audio", "mlx", "huggingface-hub"),
     "tts endpoint": ("openai", "httpx2"),
     "foreground embedded": ("xllamacpp", "openai", "httpx2"),
     "foreground endpoint": ("openai", "httpx2"),
@@ -115,7 +116,8 @@ def _of_models(plan: EnginePlan) -> list[Licence]:
         rows.append(Licence("model", plan.tts.model, licence, "model hub or folder"))
     for role, voice in (("asr", plan.asr), ("tts", plan.tts)):
         if voice.engine == "mlx":
-            rows.append(Licence("model", voice.model or f"mlx-audio's for {role}", _UNKNOWN, "model hub or folder"))
+            name = voice.model or DEFAULT_MODELS[role]
+            rows.append(Licence("model", name, LICENCES.get(name, _UNKNOWN), "model hub or folder"))
     if plan.chat.engine == "embedded" and plan.chat.gguf is not None:
         rows.append(Licence("model", plan.chat.gguf.name, _UNKNOWN, "a file of yours"))
     for role, on in (("asr", plan.asr), ("tts", plan.tts), ("foreground", plan.chat)):

@@ -1,4 +1,4 @@
-"""The threads that all in-process speech engines share."""
+"""The threads that all in-process speech engines share; those on MLX have one of their own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ SPEECH_THREADS = 2
 
 
 class SpeechWorker:
-    """One InferenceWorker, made when the first engine asks for it. Loading threads must not race: one loop uses it."""
+    """InferenceWorkers, made when the first engine asks for them. Loading threads must not race: one loop uses it."""
 
     def __init__(self) -> None:
         self._worker: InferenceWorker | None = None
+        self._mlx_worker: InferenceWorker | None = None
 
     def get(self) -> InferenceWorker:
         """Return the worker. Whoever closes it closes it for all."""
@@ -20,7 +21,16 @@ class SpeechWorker:
             self._worker = InferenceWorker("speech", SPEECH_THREADS)
         return self._worker
 
+    def mlx(self) -> InferenceWorker:
+        """Return the worker with the one thread for all that MLX computes. Whoever closes it closes it for all."""
+        if self._mlx_worker is None:
+            from models.engines.mlx_runtime import open_mlx_worker
+
+            self._mlx_worker = open_mlx_worker()
+        return self._mlx_worker
+
     async def aclose(self) -> None:
-        """Close the worker, if there is one."""
-        if self._worker is not None:
-            await self._worker.aclose()
+        """Close the workers that there are."""
+        for worker in (self._worker, self._mlx_worker):
+            if worker is not None:
+                await worker.aclose()

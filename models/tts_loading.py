@@ -8,18 +8,19 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from models.engine_plan import KOKORO_ON_HUB, TtsPlan
 from models.engines.scripted import ScriptedSynthesizer
 from models.engines.voice_map import OPENAI_FEMALE, OPENAI_MALE, VoiceMap, check_voices
+from models.inference_worker import Priority
 from models.interfaces import EngineError, EngineInfo, SpeechSynthesizer
 from models.languages import primary_language
 from models.speech_worker import SpeechWorker
 from models.weights import WeightsStore
 from models.weights_manifest import KOKORO_INT8, KOKORO_VOICE_NAMES, KOKORO_VOICES, PIPER_JOE, Weight, packaged
 
-ROLE = "tts"
+ROLE: Final = "tts"
 
 PIPER_VOICE = "en_US-joe-medium"
 
@@ -52,10 +53,10 @@ async def load_tts(plan: TtsPlan, store: WeightsStore, worker: SpeechWorker) -> 
             return await _load_piper(plan, store, worker)
         case "kokoro":
             return await _load_kokoro(plan, store, worker)
+        case "mlx":
+            return await _load_mlx(plan, worker)
         case "endpoint":
             return await _load_endpoint(plan)
-        case other:
-            raise NotImplementedError(other)
 
 
 async def _load_piper(plan: TtsPlan, store: WeightsStore, worker: SpeechWorker) -> tuple[SpeechSynthesizer, EngineInfo]:
@@ -162,6 +163,29 @@ def _standing_in(language: str, names: Collection[str]) -> Mapping[str, str]:
 
 def _nothing(_language: str) -> Mapping[str, str]:
     return {}
+
+
+async def _load_mlx(plan: TtsPlan, worker: SpeechWorker) -> tuple[SpeechSynthesizer, EngineInfo]:
+    from models.engines.mlx_kokoro import MlxKokoro, is_kokoro, voice_names
+    from models.engines.mlx_runtime import DEFAULT_MODELS, load_model, model_info, require_mlx_audio, warm_up
+    from models.engines.mlx_tts import MlxSynthesizer
+
+    require_mlx_audio(ROLE)
+    model, mlx = plan.model or DEFAULT_MODELS[ROLE], worker.mlx()
+    info = model_info(ROLE, model)
+
+    def load() -> tuple[MlxKokoro | MlxSynthesizer, EngineInfo]:
+        loaded = load_model(ROLE, model)
+        if is_kokoro(loaded):
+            letter, voice_map = kokoro_voice_map(plan, voice_names(loaded))
+            kokoro = MlxKokoro(loaded, mlx, voice_map, letter=letter, languages=kokoro_languages(plan, letter))
+            warm_up(ROLE, model, kokoro.warm_up)
+            return kokoro, replace(info, name=f"{info.name}, {voice_map.voice('marin')}")
+        tts = MlxSynthesizer(loaded, mlx, plan)
+        warm_up(ROLE, model, tts.warm_up)
+        return tts, info
+
+    return await mlx.run(load, priority=Priority.TTS_REST)
 
 
 def _readable(load: Callable[[], T], path: Path) -> T:

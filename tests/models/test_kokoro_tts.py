@@ -14,7 +14,8 @@ from onnx import TensorProto
 from models.engine_plan import TtsPlan
 from models.engines.espeak_phonemes import phonemize
 from models.engines.kokoro_phonemes import _readers, kokoro_phonemes, missing_extra
-from models.engines.kokoro_tts import FIRST_PHONEMES, MAX_PHONEMES, KokoroSynthesizer
+from models.engines.kokoro_speaker import FIRST_PHONEMES, MAX_PHONEMES
+from models.engines.kokoro_tts import KokoroSynthesizer
 from models.interfaces import EngineError, EngineInfo, SpeechPiece
 from models.speech_worker import SpeechWorker
 from models.tts_loading import load_tts, tts_weights
@@ -243,7 +244,7 @@ async def test_a_language_of_the_settings_chooses_voices_and_their_reading(
         read.append(letter)
         return kokoro_phonemes(text, letter)
 
-    monkeypatch.setattr("models.engines.kokoro_tts.kokoro_phonemes", noted)
+    monkeypatch.setattr("models.engines.kokoro_speaker.kokoro_phonemes", noted)
     async with loaded(write_kokoro(tmp_path), language="fr-CA") as (tts, _):
         assert pitch_of(await collect(tts.synthesize("Bonjour à tous.", voice="cedar"))) == pytest.approx(230, abs=2)
         await collect(tts.synthesize("Bonjour.", voice="af_heart"))
