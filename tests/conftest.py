@@ -15,7 +15,7 @@ pytest.register_assert_rewrite("tests.matrix.matrix")  # its assertions are each
 
 STAGES_MIN = {
     "core": (2, ("turns", "protocol", "gateway", "recording", "simulation", "test_documents.py", "test_packaging.py")),
-    "models": (4, ("models",)),
+    "models": (4, ("models", "mlx_engines")),
     "images": (1, ("docker",)),
     "clients": (3, ("clients", "compatibility")),
     "matrix": (5, ("matrix",)),

@@ -159,6 +159,15 @@ async def test_closing_fails_waiting_jobs_stops_running_ones_and_refuses_new_one
     await worker.aclose()  # closing twice is fine
 
 
+async def test_each_thread_does_one_last_thing_after_its_jobs() -> None:
+    ended: list[str] = []
+    worker = InferenceWorker("w", 2, at_thread_end=lambda: ended.append(threading.current_thread().name))
+    await worker.run(lambda: None, priority=Priority.VAD)
+    assert ended == []
+    await worker.aclose()
+    assert sorted(ended) == ["w-0", "w-1"]
+
+
 def test_one_worker_serves_event_loops_that_come_and_go() -> None:
     worker = InferenceWorker("test", 1)
 
