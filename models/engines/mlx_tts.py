@@ -88,6 +88,7 @@ class MlxSynthesizer:
                 for piece in audio.feed(np.empty(0, np.float32), None, last=True) if audio else ():
                     yield piece
             finally:
+                stop.stop()  # now: the task hears of its end in the loop's next turn only
                 work.cancel()
 
     async def aclose(self) -> None:
