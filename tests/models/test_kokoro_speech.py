@@ -39,7 +39,8 @@ LANGUAGES = {
     "ja": ("jf_alpha", ("明日の朝、会議があります。", "ありがとうございます。")),
     "zh": ("zf_xiaobei", ("今天天气很好，我们去公园吧。", "谢谢你的帮助。")),
 }
-"""Language → voice and texts. German is read by a French voice, which is lent to it. Hindi's CER means little: Whisper base writes it in Urdu's script."""
+"""Language → voice and texts. German is read by a French voice, which is lent to it. Hindi's CER means little: Whisper
+base writes it in Urdu's script."""
 
 HEARD_WELL = {"de": 0.20, "es": 0.10, "fr": 0.15, "it": 0.10, "pt": 0.10, "en": 0.05}
 """Highest character error rate of the whole round trip, with Whisper base's own mistakes in it."""
