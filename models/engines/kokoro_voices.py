@@ -14,8 +14,8 @@ from models.engines.voice_map import openai_voices
 
 GERMAN = "d"
 """Kokoro has no German voice and no letter for it; this one is ours. A French voice reads espeak-ng's German phonemes:
-it sounds foreign, and Whisper base understands it (character error rate 8 % on three sentences, numbers in digits
-included; an American voice 22 %, a British one 18 %; 2026-11-30)."""
+it sounds foreign, but Whisper base understands it (character error rate 6 and 8 % on two and three sentences; an
+American voice had 22 %; 2026-11-30)."""
 
 LANGUAGES = {
     "a": "en-US",

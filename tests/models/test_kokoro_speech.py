@@ -34,13 +34,15 @@ LANGUAGES = {
     "it": ("if_sara", ("Domani mattina abbiamo una riunione in ufficio.", "Vorrei prenotare un tavolo per domani.")),
     "pt": ("pf_dora", ("Amanhã de manhã temos uma reunião no escritório.", "O trem sai da estação muito cedo.")),
     "en": ("bf_emma", ("Would you like me to book a table for four people?", "The weather will be lovely tomorrow.")),
+    "de": ("marin", ("Guten Tag, wie kann ich Ihnen helfen?", "Morgen früh haben wir eine Besprechung im Büro.")),
     "hi": ("hf_alpha", ("कल सुबह हमारी बैठक है।",)),
     "ja": ("jf_alpha", ("明日の朝、会議があります。", "ありがとうございます。")),
     "zh": ("zf_xiaobei", ("今天天气很好，我们去公园吧。", "谢谢你的帮助。")),
 }
-"""Language → voice and texts. Hindi's CER means little: Whisper base writes it in Urdu's script."""
+"""Language → voice and texts. German is read by a French voice, which is lent to it. Hindi's CER means little: Whisper
+base writes it in Urdu's script."""
 
-HEARD_WELL = {"es": 0.10, "fr": 0.15, "it": 0.10, "pt": 0.10, "en": 0.05}
+HEARD_WELL = {"de": 0.20, "es": 0.10, "fr": 0.15, "it": 0.10, "pt": 0.10, "en": 0.05}
 """Highest character error rate of the whole round trip, with Whisper base's own mistakes in it."""
 
 
@@ -99,9 +101,8 @@ async def test_other_languages_are_understood(tts: SpeechSynthesizer, store: Wei
     store.fetch(asr_weights(plan))
     worker = SpeechWorker()
     asr, _ = await load_asr(plan, store, worker)
-    heard = [
-        await asr.transcribe(await collect(tts.synthesize(text, voice=voice)), language=language) for text in texts
-    ]
+    said = [await collect(tts.synthesize(text, voice=voice, language=language)) for text in texts]
+    heard = [await asr.transcribe(pcm, language=language) for pcm in said]
     await worker.aclose()
     rate = jiwer.cer([letters(text) for text in texts], [letters(found.text) if found else "" for found in heard])
     print(f"Kokoro int8, {language}, {voice}: round trip character error rate {rate:.3f}")

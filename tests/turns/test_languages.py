@@ -72,6 +72,8 @@ def test_the_voices_language_is_the_replys() -> None:
         ("fr", "Bonjour ! M. Dupont est là. Bien.", ["Bonjour! Monsieur Dupont est là. Bien."]),
         ("ja", "こんにちは。元気ですか？", ["こんにちは。", "元気ですか？"]),
         ("", "Dr. Lee pays $5 for it. Fine.", ["Doctor Lee pays 5 dollars for it.", "Fine."]),
+        ("", "Voilà le Dr. Lee et la rue.", ["Voilà le Dr. Lee et la rue."]),
+        ("", "Dr. Ли заплатил $5. Да.", ["Dr. Ли заплатил $5.", "Да."]),
     ],
 )
 def test_a_reply_is_cut_and_worded_in_its_language_which_the_voice_is_told(
