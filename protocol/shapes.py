@@ -158,6 +158,16 @@ def _fields(model: Any) -> dict[str, Any]:
 
 
 @cache
+def _tags_and_others(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a model's fields that say of what kind it is, and its others."""
+    known = _fields(model)
+    return (
+        {key: known[key] for key in _DISCRIMINATORS if key in known},
+        {key: declared for key, declared in known.items() if key not in _DISCRIMINATORS},
+    )
+
+
+@cache
 def _tags(model: Any, key: str) -> tuple[Any, ...]:
     return _literals(_options(_fields(model)[key].annotation)) if key in _fields(model) else ()
 
@@ -168,14 +178,12 @@ def _required(model: Any, key: str) -> bool:
 
 def _field_problems(value: dict[str, Any], model: Any, path: str, rules: Rules) -> Iterator[ProtocolError]:
     known = _fields(model)
+    tags, others = _tags_and_others(model)
     # What kind of object it is comes first: a wrong or missing `type` explains the keys that do not fit.
-    tags = [key for key in _DISCRIMINATORS if key in known]
-    yield from _known_field_problems(value, {key: known[key] for key in tags}, path, rules)
+    yield from _known_field_problems(value, tags, path, rules)
     for key in value:
-        param = _joined(path, key)
-        if key not in known and _general(param) not in rules.tolerated:
+        if key not in known and _general(param := _joined(path, key)) not in rules.tolerated:
             yield errors.unknown_parameter(param)
-    others = {key: declared for key, declared in known.items() if key not in tags}
     yield from _known_field_problems(value, others, path, rules)
 
 
@@ -183,6 +191,8 @@ def _known_field_problems(
     value: dict[str, Any], fields: dict[str, Any], path: str, rules: Rules
 ) -> Iterator[ProtocolError]:
     for key, declared in fields.items():
+        if key not in value and not rules.required and not declared.is_required():
+            continue  # most fields of most objects
         param = _joined(path, key)
         demanded = _general(param) in rules.required
         if key in value and not (demanded and value[key] is None):
@@ -199,10 +209,11 @@ def _literals(options: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _scalar_problems(value: Any, options: tuple[Any, ...], path: str, rules: Rules) -> Iterator[ProtocolError]:
-    literals = [literal for literal in _literals(options) if type(literal) is type(value)]
     if type(value) in options or (type(value) is int and float in options):
         yield from _limit_problems(value, path, rules)
-    elif not literals:
+        return
+    literals = [literal for literal in _literals(options) if type(literal) is type(value)]
+    if not literals:
         yield errors.invalid_type(path, _expected(options), value)
     elif value not in literals:
         if isinstance(value, int):  # `format.rate`: OpenAI answers with the range error
