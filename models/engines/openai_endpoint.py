@@ -133,8 +133,12 @@ def is_stale_connection(error: Exception) -> bool:
     return isinstance(error, openai.APIConnectionError) and isinstance(error.__cause__, lost)
 
 
+ANY_MODEL = "default"
+"""What a server without a list of models is asked for: those that serve one model take any name."""
+
+
 async def first_model(client: Any, headers: dict[str, Any], server: str) -> str:
-    """Return the first model that `server` lists, but for those that surely can't chat.
+    """Return the first model that `server` lists, but for those that surely can't chat; ANY_MODEL if it has no list.
 
     Raises EngineError: llm_model_not_found where it lists none, or what its failure is called (`as_engine_error`).
     """
@@ -146,7 +150,7 @@ async def first_model(client: Any, headers: dict[str, Any], server: str) -> str:
     except TimeoutError as error:
         raise EngineError("llm_unreachable", f"The language model server {server} did not answer in time.") from error
     except openai.NotFoundError:
-        listing = {}
+        return ANY_MODEL
     except Exception as error:
         raise as_engine_error(error, server) from error
     models = listing.get("data") if isinstance(listing, dict) else None
