@@ -15,6 +15,7 @@ import trustme
 from models.chat_loading import with_model
 from models.engine_plan import ChatPlan, EnginePlan
 from models.engines.openai_chat import OpenAIChat
+from models.engines.openai_endpoint import ANY_MODEL
 from models.interfaces import ChatAlive, ChatEnd, ChatEvent, ChatRequest, ChatText, EngineError
 from models.loading import load_engines
 from models.weights import WeightsStore
@@ -296,12 +297,18 @@ async def test_without_a_name_the_first_model_that_can_chat_is_asked() -> None:
 
 
 async def test_a_server_that_lists_none_or_is_not_there_yet_says_so_with_the_first_turn() -> None:
-    for respond in (listing(), listing(status=404), listing("whisper-1")):
+    for respond in (listing(), listing("whisper-1")):
         async with chat_server(respond) as server:
             plan = ChatPlan("endpoint", base_url=server.base_url)
             assert await with_model(plan) == plan
             assert (await first_fault(server.base_url, model="")).code == "llm_model_not_found"
     assert (await first_fault(server.base_url, model="")).code == "llm_unreachable"
+
+
+async def test_a_server_without_a_list_is_asked_for_any_model() -> None:
+    async with chat_server(listing(status=404)) as server:
+        plan = ChatPlan("endpoint", base_url=server.base_url)
+        assert (await with_model(plan)).model == ANY_MODEL
 
 
 async def test_the_plan_s_options_reach_the_requests(tmp_path: Path) -> None:
