@@ -9,6 +9,7 @@ import pytest
 from models.weights import default_home
 from tests.docker.container import Container, Image, built, containable
 from tests.docker.dockerfile import DOCKER
+from tests.models.tiny_kokoro import write_hub_layout
 from tests.models.tiny_tdt import make_tiny_tdt
 
 pytestmark = [
@@ -29,8 +30,14 @@ def quality() -> Iterator[Image]:
 
 
 def test_the_quality_image_fills_its_volume_once_and_then_answers_offline(quality: Image) -> None:
-    # The model hub cannot be had here: a folder in the layout of its Parakeet takes its place.
-    settings = {"ASR_MODEL": str(make_tiny_tdt(quality.home / "parakeet")), "DUPLEX_GATEWAY_API_KEY": KEY}
+    # The model hub cannot be had here: folders in the layout of its Parakeet and its Kokoro take their place.
+    kokoro = quality.home / "kokoro"
+    write_hub_layout(kokoro)
+    settings = {
+        "ASR_MODEL": str(make_tiny_tdt(quality.home / "parakeet")),
+        "TTS_MODEL": str(kokoro),
+        "DUPLEX_GATEWAY_API_KEY": KEY,
+    }
     first = quality.run("warmup", **settings)
     assert first.returncode == 0, first.stderr
     quality.give_volume_away()

@@ -92,7 +92,18 @@ def test_the_cuda_image_gets_the_gpus_onnxruntime_and_not_the_cpus() -> None:
     assert install.endswith("dependencies cuda")
     resolved = subprocess.run(
         [
-            *("uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python-version", "3.12"),
+            *(
+                sys.executable,
+                "-m",
+                "uv",
+                "pip",
+                "compile",
+                "--quiet",
+                "--no-header",
+                "--no-annotate",
+                "--python-version",
+                "3.12",
+            ),
             *("pyproject.toml", "--extra", "onnx-asr", "docker/cuda.txt", "--overrides", "docker/cuda-overrides.txt"),
         ],
         cwd=ROOT,
