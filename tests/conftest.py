@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -24,6 +26,15 @@ STAGES_MIN = {
 """Budget in minutes of each stage, and the folders of tests/ that it consists of."""
 
 _spent_s: defaultdict[str, float] = defaultdict(float)
+
+
+@pytest.fixture(autouse=True)
+def _log_levels_end_with_their_test() -> Iterator[None]:
+    """A command that a test runs sets the process's log levels, by which another test's log lines would be missing."""
+    before = {name: logging.getLogger(name).level for name in ("", "gateway", "models", "protocol", "clients", "mcp")}
+    yield
+    for name, level in before.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
