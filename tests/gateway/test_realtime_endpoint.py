@@ -6,7 +6,6 @@ import logging
 import socket
 import struct
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -43,17 +42,6 @@ async def refusal(url: str, **arguments: Any) -> tuple[int, dict[str, Any]]:
         await connect(url, **arguments)
     response = caught.value.response
     return response.status_code, json.loads(response.body)["error"]
-
-
-@pytest.fixture
-def logging_restored() -> Iterator[None]:
-    """Undo what a test does to the loggers."""
-    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict]
-    before = [(logger, logger.level, list(logger.filters)) for logger in loggers]
-    yield
-    for logger, level, filters in before:
-        logger.setLevel(level)
-        logger.filters[:] = filters
 
 
 async def test_a_client_is_greeted_before_it_says_anything(serve: Serve) -> None:
@@ -107,9 +95,7 @@ async def test_a_missing_or_wrong_key_is_refused_at_the_upgrade(
     assert "k-tes" not in caplog.text
 
 
-async def test_a_refused_upgrade_is_no_error_in_the_log(
-    serve: Serve, caplog: pytest.LogCaptureFixture, logging_restored: None
-) -> None:
+async def test_a_refused_upgrade_is_no_error_in_the_log(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     configure_logging("info")
     async with serve(api_key="k-test") as gateway:
         await refusal(gateway.url())
