@@ -18,7 +18,7 @@ pytest.register_assert_rewrite("tests.matrix.matrix")  # its assertions are each
 STAGES_MIN = {
     "core": (2, ("turns", "protocol", "gateway", "recording", "simulation", "test_documents.py", "test_packaging.py")),
     "models": (4, ("models", "mlx_engines")),
-    "images": (1, ("docker",)),
+    "images": (2, ("docker",)),
     "clients": (3, ("clients", "compatibility")),
     "matrix": (5, ("matrix",)),
     "conversations": (6, ("endtoend",)),
