@@ -19,8 +19,8 @@ from protocol.audio_time import SESSION_RATE_HZ
 def cascade_capabilities(settings: Settings, engines: Engines | None) -> dict[str, Any]:
     """Return the `capabilities` of every model name that the cascade stands for; `engines` None: not loaded yet.
 
-    Those of `backends.interface.Capabilities` by the same names. `tools` false: the language model calls none, whatever
-    a session offers. `languages`: primary subtags (BCP 47) that are understood and spoken, null: any, or nobody knows.
+    Those of `backends.interface.Capabilities` by the same names. `tools` false: the language model calls none of its
+    own accord. `languages`: primary subtags (BCP 47) that are understood and spoken, null: any, or nobody knows.
     """
     told = asdict(CascadeBackend.capabilities)
     if engines is not None and getattr(engines.chat, "calls_tools", True) is False:

@@ -83,6 +83,7 @@ class EmbeddedChat:
     """
 
     calls_tools = False
+    """Of its own accord: it calls where a call is demanded."""
 
     def __init__(self, model: Path, *, temperature: float = TEMPERATURE, threads: int = THREADS) -> None:
         self._server = LlamaServer(
