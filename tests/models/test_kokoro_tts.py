@@ -258,7 +258,7 @@ async def test_a_language_of_the_settings_chooses_voices_and_their_reading(
 @pytest.mark.parametrize(
     ("plan", "sentence"),
     [
-        ({"language": "de"}, "Kokoro doesn't speak 'de': set TTS_LANGUAGE to one of en-US.*or TTS_BASE_URL"),
+        ({"language": "pl"}, "Kokoro doesn't speak 'pl': set TTS_LANGUAGE to one of en-US.*or TTS_BASE_URL"),
         ({"voice": "bob"}, "TTS_VOICE names the voice 'bob'"),
         ({"language": "ja"}, r"Kokoro reads ja with the help.*pip install 'duplex-gateway\[japanese\]'"),
         ({"voice": "jf_alpha"}, r"Kokoro reads ja"),
