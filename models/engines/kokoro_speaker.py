@@ -106,17 +106,18 @@ class KokoroSpeaker(ABC, Generic[RunT]):
             parts = await self._worker.run(lambda: self._parts(text, letter, first), priority=priority)
             for index, part in enumerate(parts):
                 urgency = priority if index == 0 else Priority.TTS_REST
-                speak = partial(self._speak, part, name, speed, run)
-                samples, words = await self._worker.run(speak, priority=urgency, terminate=run.stop)
                 audio = PartAudio(AUDIO_RATE_HZ, said)
-                for piece in audio.feed(samples, words, last=True):
+                hear = partial(self._pieces, part, name, speed, audio, run)
+                pieces = await self._worker.run(hear, priority=urgency, terminate=run.stop)
+                for piece in pieces:
                     yield piece
                 said = audio.said
                 if index + 1 < len(parts):
                     pause = int(pause_after(part.symbols, SENTENCE_PAUSE_S, CLAUSE_PAUSE_S) / speed * AUDIO_RATE_HZ)
                     if pause:
                         said += pause
-                        yield SpeechPiece(bytes(2 * pause), None if words is None else ())
+                        timed = bool(pieces) and pieces[-1].words is not None
+                        yield SpeechPiece(bytes(2 * pause), () if timed else None)
 
     async def aclose(self) -> None:
         """Close the worker, for all who share it."""
@@ -152,6 +153,10 @@ class KokoroSpeaker(ABC, Generic[RunT]):
                 symbols += symbol
             ends.append(len(symbols))
         return Phonemes(symbols.rstrip(), tuple((text_end, ends[end]) for text_end, end in found.words))
+
+    def _pieces(self, part: _Part, voice: str, speed: float, audio: PartAudio, run: RunT) -> list[SpeechPiece]:
+        samples, words = self._speak(part, voice, speed, run)
+        return audio.feed(samples, words, last=True)
 
     def _speak(
         self, part: _Part, voice: str, speed: float, run: RunT

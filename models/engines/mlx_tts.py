@@ -56,12 +56,12 @@ class MlxSynthesizer:
         priority = Priority.TTS_FIRST if first else Priority.TTS_REST
         options = self._options(voice, speed, language)
         stop = Stop()
-        made: asyncio.Queue[tuple[Samples, int] | None] = asyncio.Queue()
+        made: asyncio.Queue[list[SpeechPiece] | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 
-        def hand_out(segment: tuple[Samples, int]) -> None:
+        def hand_out(pieces: list[SpeechPiece]) -> None:
             if made.qsize() < MAX_SEGMENTS:
-                made.put_nowait(segment)
+                made.put_nowait(pieces)
             else:
                 stop.stop()
 
@@ -71,22 +71,21 @@ class MlxSynthesizer:
             made.put_nowait(None)
 
         def job() -> None:
-            for segment in self._segments(text, options, stop.check):
-                loop.call_soon_threadsafe(hand_out, segment)
+            audio: PartAudio | None = None
+            for samples, rate_hz in self._segments(text, options, stop.check):
+                audio = audio or PartAudio(rate_hz, 0)
+                loop.call_soon_threadsafe(hand_out, audio.feed(samples, None, last=False))
+            if audio is not None:
+                loop.call_soon_threadsafe(hand_out, audio.feed(np.empty(0, np.float32), None, last=True))
 
         with engine_errors():
             work = asyncio.create_task(self._worker.run(job, priority=priority, terminate=stop.stop))
             work.add_done_callback(ended)
             try:
-                audio: PartAudio | None = None
-                while (segment := await made.get()) is not None:
-                    samples, rate_hz = segment
-                    audio = audio or PartAudio(rate_hz, 0)
-                    for piece in audio.feed(samples, None, last=False):
+                while (pieces := await made.get()) is not None:
+                    for piece in pieces:
                         yield piece
                 await work
-                for piece in audio.feed(np.empty(0, np.float32), None, last=True) if audio else ():
-                    yield piece
             finally:
                 stop.stop()  # now: the task hears of its end in the loop's next turn only
                 work.cancel()

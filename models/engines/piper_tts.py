@@ -101,8 +101,8 @@ class PiperSynthesizer:
                 audio = PartAudio(self._rate_hz, said)
                 latents = await self._run(partial(self._encode, part, length_scale, run), urgency, run)
                 for start, end in _windows(latents.frames.shape[2]):
-                    samples = await self._run(partial(self._decode, latents, start, end, run), urgency, run)
-                    for piece in audio.feed(samples, latents.words, last=end == latents.frames.shape[2]):
+                    hear = partial(self._pieces, latents, start, end, audio, run)
+                    for piece in await self._run(hear, urgency, run):
                         yield piece
                     urgency = Priority.TTS_REST
                 said = audio.said
@@ -155,6 +155,12 @@ class PiperSynthesizer:
             frames = np.cumsum(found[DURATIONS].ravel())
             words = tuple((text_end, int(frames[ends[end] - 1]) * FRAME_SAMPLES) for text_end, end in part.words)
         return _Latents(found[latent], {name: found[name] for name in rest}, words)
+
+    def _pieces(
+        self, latents: _Latents, start: int, end: int, audio: PartAudio, run: StoppableRun
+    ) -> list[SpeechPiece]:
+        last = end == latents.frames.shape[2]
+        return audio.feed(self._decode(latents, start, end, run), latents.words, last=last)
 
     def _decode(self, latents: _Latents, start: int, end: int, run: StoppableRun) -> NDArray[np.float32]:
         """Return the samples (float32 [samples], the voice's rate) of frames [start, end), as they are in the whole."""

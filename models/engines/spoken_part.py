@@ -53,8 +53,8 @@ class PartAudio:
 
     def feed(
         self, samples: NDArray[np.float32], words: tuple[tuple[int, int], ...] | None, *, last: bool
-    ) -> Iterator[SpeechPiece]:
-        """Yield what `samples` (float32 [samples], the voice's rate) complete.
+    ) -> list[SpeechPiece]:
+        """Return what `samples` (float32 [samples], the voice's rate) complete. Array work: call it in a worker.
 
         `words`: (end in the text, end in samples of the voice's rate) of those of the whole part, None if unknown.
         """
@@ -63,14 +63,15 @@ class PartAudio:
             loud = np.concatenate((loud, self._trimmer.finish()))
         pcm = self._resampler.feed(loud, last=last)
         if self._words is None and words is not None and pcm:
-            ends = ((text_end, self._place(end)) for text_end, end in words)
-            self._words = deque(ends)
+            self._words = deque((text_end, self._place(end)) for text_end, end in words)
+        pieces = []
         size = int(PIECE_S * AUDIO_RATE_HZ)
         for start in range(0, len(pcm) // _BYTES_PER_SAMPLE, size):
             piece = pcm[start * _BYTES_PER_SAMPLE : (start + size) * _BYTES_PER_SAMPLE]
             self.said += len(piece) // _BYTES_PER_SAMPLE
             rest = last and (start + size) * _BYTES_PER_SAMPLE >= len(pcm)
-            yield SpeechPiece(piece, None if words is None else self._ended(rest))
+            pieces.append(SpeechPiece(piece, None if words is None else self._ended(rest)))
+        return pieces
 
     def _place(self, end: int) -> int:
         """Return where a word ends (24 kHz, in the whole text), `end` samples into the part at the voice's rate."""
