@@ -76,7 +76,7 @@ def _from_hub(repository: str) -> Path:
             return Path(snapshot_download(repository, allow_patterns=patterns, local_files_only=True))
         except Exception:  # not there yet; the library has an error of its own for each way in which it may be missing
             return Path(snapshot_download(repository, allow_patterns=patterns))
-    except Exception as error:
+    except Exception as error:  # the network's, the hub's, the disk's: what it means to the user is below
         raise EngineError(
             "tts_model",
             f"The model {repository} can't be fetched from the model hub ({type(error).__name__}): check its name and "

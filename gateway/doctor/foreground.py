@@ -202,8 +202,8 @@ async def _context_tokens(endpoint: Endpoint, seen: Seen) -> int | None:
                 return int(entry[name])
     try:
         answer = await ask(endpoint, "GET", "//props", PROBE_S)
-    except Exception:
-        return None  # only llama.cpp has this page
+    except Exception:  # however it fails: only llama.cpp has this page
+        return None
     properties = answer.json if answer.status == 200 else None
     defaults = properties.get("default_generation_settings") if isinstance(properties, dict) else None
     tokens = defaults.get("n_ctx") if isinstance(defaults, dict) else None

@@ -129,7 +129,7 @@ class TranscriptionsEndpoint:
                 raise EngineError("asr_timeout", "The speech recogniser took too long.") from None
             except EngineError:
                 raise
-            except Exception as error:
+            except Exception as error:  # what an adapter did not foresee ends one request
                 logger.error("the speech recogniser failed unexpectedly", exc_info=error)
                 raise EngineError("asr_failed", "The speech recogniser failed; the gateway's log says more.") from error
             end = start + len(piece)

@@ -125,7 +125,7 @@ def warm_up(role: Role, model: str, first_run: Callable[[], None]) -> None:
     """
     try:
         first_run()
-    except Exception as error:
+    except Exception as error:  # hundreds of models, each with errors of its own
         name = Path(model).name
         raise EngineError(
             "model_failed",

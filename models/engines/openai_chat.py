@@ -16,10 +16,10 @@ from models.engines.openai_endpoint import (
     as_engine_error,
     authorization,
     first_model,
-    is_stale_connection,
     is_too_long,
     is_unknown_model,
     normal_base_url,
+    on_a_live_connection,
     open_client,
     refusal_words,
     server_name,
@@ -120,7 +120,7 @@ class OpenAIChat:
             stream = await self._open(body)
         except EngineError:
             raise
-        except Exception as error:
+        except Exception as error:  # the SDK's, JSON's and the network's: one sentence for the client
             raise as_engine_error(error, self.server) from error
         answered = frozenset() if must_call(request) or not request.tools else answered_calls(request.messages)
         called = False
@@ -137,7 +137,7 @@ class OpenAIChat:
             raise as_engine_error(ValueError("unexpected chunk"), self.server) from error
         except (_RepeatedCall, EngineError):
             raise
-        except Exception as error:
+        except Exception as error:  # whatever tears a stream: half a reply was told, and it has failed
             raise _broken(error, self.server) from error
         finally:
             await stream.close()  # closes the connection, on which the server stops its work
@@ -207,12 +207,7 @@ class OpenAIChat:
                 return stream
 
     async def _post(self, body: dict[str, Any]) -> Any:
-        try:
-            return await self._post_once(body)
-        except Exception as error:
-            if not is_stale_connection(error):
-                raise
-            return await self._post_once(body)
+        return await on_a_live_connection(lambda: self._post_once(body))
 
     async def _post_once(self, body: dict[str, Any]) -> Any:
         # Plain JSON instead of the SDK's typed chunks: less CPU for each token, and no field is a surprise.

@@ -12,11 +12,13 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from models.interfaces import EngineError
+
+T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 5.0
 """A server on this machine or network answers within milliseconds; beyond this it isn't there (chosen)."""
@@ -26,6 +28,9 @@ SILENCE_TIMEOUT_S = 60.0
 
 LISTING_TIMEOUT_S = 5.0
 """How long a server may take to list its models (chosen: it answers from memory)."""
+
+ANY_MODEL = "default"
+"""What a server without a list of models is asked for: those that serve one model take any name."""
 
 _LONGEST_REFUSAL = 4_000
 
@@ -116,12 +121,19 @@ def open_client(base_url: str, api_key: str) -> Any:
 
 async def post_json(client: Any, path: str, body: dict[str, Any], headers: dict[str, Any]) -> Any:
     """Return the JSON that `client` is answered; raises the SDK's and JSON's errors. A stale connection is replaced."""
+    return await on_a_live_connection(
+        lambda: client.post(path, body=body, options={"headers": headers}, cast_to=object)
+    )
+
+
+async def on_a_live_connection(send: Callable[[], Awaitable[T]]) -> T:
+    """Return what `send` returns, which is called once more if a kept connection turns out to be closed."""
     try:
-        return await client.post(path, body=body, options={"headers": headers}, cast_to=object)
+        return await send()
     except Exception as error:  # the SDK wraps the reset of a stale connection in several ways; all else goes on up
         if not is_stale_connection(error):
             raise
-        return await client.post(path, body=body, options={"headers": headers}, cast_to=object)
+        return await send()
 
 
 def is_stale_connection(error: Exception) -> bool:
@@ -131,10 +143,6 @@ def is_stale_connection(error: Exception) -> bool:
 
     lost = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
     return isinstance(error, openai.APIConnectionError) and isinstance(error.__cause__, lost)
-
-
-ANY_MODEL = "default"
-"""What a server without a list of models is asked for: those that serve one model take any name."""
 
 
 async def first_model(client: Any, headers: dict[str, Any], server: str) -> str:
@@ -151,7 +159,7 @@ async def first_model(client: Any, headers: dict[str, Any], server: str) -> str:
         raise EngineError("llm_unreachable", f"The language model server {server} did not answer in time.") from error
     except openai.NotFoundError:
         return ANY_MODEL
-    except Exception as error:
+    except Exception as error:  # the SDK's, JSON's and the network's: one sentence for whoever asked
         raise as_engine_error(error, server) from error
     models = listing.get("data") if isinstance(listing, dict) else None
     names = [

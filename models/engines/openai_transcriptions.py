@@ -15,8 +15,8 @@ import numpy as np
 from models.engines.openai_endpoint import (
     as_engine_error,
     authorization,
-    is_stale_connection,
     normal_base_url,
+    on_a_live_connection,
     open_client,
     server_name,
 )
@@ -100,7 +100,7 @@ class EndpointRecognizer:
             ) from error
         except EngineError:
             raise
-        except Exception as error:
+        except Exception as error:  # the SDK's, JSON's and the network's: one sentence for the client
             raise self._fault(error) from error
 
     async def _ask(self, wav: bytes, language: str, prompt: str, logprobs: bool) -> Transcription:
@@ -125,17 +125,12 @@ class EndpointRecognizer:
             return heard
 
     async def _heard(self, form: dict[str, Any], wav: bytes, language: str, logprobs: bool) -> Transcription:
-        try:
-            answer = await self._post(form, wav)
-        except Exception as error:
-            if not is_stale_connection(error):
-                raise
-            answer = await self._post(form, wav)
+        answer = await on_a_live_connection(lambda: self._post(form, wav))
         try:
             text, tokens, told = await _read(answer)
         except (AttributeError, KeyError, TypeError) as error:  # JSON of another shape
             raise self._fault(ValueError("unexpected answer")) from error
-        except Exception as error:
+        except Exception as error:  # a stream that breaks off raises as many classes as there are transports
             known = self._fault(error)
             if known.code != "asr_unreachable":
                 raise known from error

@@ -10,8 +10,8 @@ from typing import Any
 from models.engines.openai_endpoint import (
     as_engine_error,
     authorization,
-    is_stale_connection,
     normal_base_url,
+    on_a_live_connection,
     open_client,
     refusal_words,
     server_name,
@@ -85,15 +85,10 @@ class EndpointSynthesizer:
         """Return the answer's chunks and what converts them; the answer is closed with `stack`."""
         try:
             async with asyncio.timeout(FIRST_PIECE_TIMEOUT_S):
-                try:
-                    response = await stack.enter_async_context(self._request(body))
-                except Exception as error:
-                    if not is_stale_connection(error):
-                        raise
-                    response = await stack.enter_async_context(self._request(body))
+                response = await on_a_live_connection(lambda: stack.enter_async_context(self._request(body)))
         except TimeoutError as error:
             raise self._too_slow() from error
-        except Exception as error:
+        except Exception as error:  # the SDK's and the network's: one sentence for the client
             raise self._refused(error, body["voice"]) from error
         try:
             audio = StreamedAudio(response.headers.get("content-type", ""))
@@ -111,7 +106,7 @@ class EndpointSynthesizer:
                 return await anext(chunks, None)
         except TimeoutError as error:
             raise self._too_slow() from error
-        except Exception as error:
+        except Exception as error:  # whatever tears a stream: half of the text was said, and it has failed
             raise EngineError(
                 "tts_stream_broken", f"The speech server {self.server} broke off in the middle of its audio."
             ) from error

@@ -31,7 +31,7 @@ class RecognitionQueue:
             raise EngineError("asr_overloaded", "The speech recogniser is overloaded: too many sessions.") from error
         except WorkerClosedError as error:
             raise EngineError("asr_failed", "The speech recogniser is shut down.") from error
-        except Exception as error:
+        except Exception as error:  # the engines' libraries have classes of their own
             raise EngineError("asr_failed", "The speech recogniser failed on this audio.") from error
 
     async def aclose(self) -> None:

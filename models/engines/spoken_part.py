@@ -33,7 +33,7 @@ def engine_errors() -> Iterator[None]:
         raise EngineError("tts_overloaded", "The speech synthesiser is overloaded: too many sessions.") from error
     except WorkerClosedError as error:
         raise EngineError("tts_failed", "The speech synthesiser is shut down.") from error
-    except Exception as error:
+    except Exception as error:  # the engines' libraries have classes of their own
         raise EngineError("tts_failed", "The speech synthesiser failed on this text.") from error
 
 
