@@ -29,12 +29,14 @@ _spent_s: defaultdict[str, float] = defaultdict(float)
 
 
 @pytest.fixture(autouse=True)
-def _log_levels_end_with_their_test() -> Iterator[None]:
-    """A command that a test runs sets the process's log levels, by which another test's log lines would be missing."""
-    before = {name: logging.getLogger(name).level for name in ("", "gateway", "models", "protocol", "clients", "mcp")}
+def logging_restored() -> Iterator[None]:
+    """Undo what a test does to the loggers: commands set levels for the whole process, and others' lines would miss."""
+    named = [logger for logger in logging.root.manager.loggerDict.values() if isinstance(logger, logging.Logger)]
+    before = [(logger, logger.level, list(logger.filters)) for logger in (logging.root, *named)]
     yield
-    for name, level in before.items():
-        logging.getLogger(name).setLevel(level)
+    for logger, level, filters in before:
+        logger.setLevel(level)
+        logger.filters[:] = filters
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

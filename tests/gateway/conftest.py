@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from socket import SO_SNDBUF, SOL_SOCKET
 from typing import Any
@@ -21,17 +20,6 @@ from gateway.session_request import SessionRequest
 from gateway.settings import Settings
 from models.interfaces import EngineInfo, Engines
 from protocol.errors import ProtocolError
-
-
-@pytest.fixture(autouse=True)
-def logging_restored() -> Iterator[None]:
-    """Undo what a test does to the loggers: the commands set their levels for the whole process."""
-    loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict)]
-    before = [(logger, logger.level, list(logger.filters)) for logger in loggers]
-    yield
-    for logger, level, filters in before:
-        logger.setLevel(level)
-        logger.filters[:] = filters
 
 
 class ScriptedSession:
