@@ -25,14 +25,19 @@ STAGES_MIN = {
 }
 """Budget in minutes of each stage, and the folders of tests/ that it consists of."""
 
+CONFIGURED_LOGGERS = (
+    *("", "gateway", "models", "protocol", "clients", "mcp", "openai", "httpx2", "httpcore2", "websockets"),
+    *("uvicorn", "uvicorn.error", "uvicorn.access"),
+)
+"""The root, and what `gateway.serving.configure_logging` sets."""
+
 _spent_s: defaultdict[str, float] = defaultdict(float)
 
 
 @pytest.fixture(autouse=True)
 def logging_restored() -> Iterator[None]:
     """Undo what a test does to the loggers: commands set levels for the whole process, and others' lines would miss."""
-    named = [logger for logger in logging.root.manager.loggerDict.values() if isinstance(logger, logging.Logger)]
-    before = [(logger, logger.level, list(logger.filters)) for logger in (logging.root, *named)]
+    before = [(logger, logger.level, list(logger.filters)) for logger in map(logging.getLogger, CONFIGURED_LOGGERS)]
     yield
     for logger, level, filters in before:
         logger.setLevel(level)
