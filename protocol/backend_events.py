@@ -184,6 +184,11 @@ class ContextForeseen:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextSettled:
+    """A model that reads its context once has begun to converse from it; nothing in it can be changed any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class OutputTextDelta:
     """More text of the assistant message `item_id`: its transcript if the response speaks, else its text."""
 
@@ -300,6 +305,7 @@ BackendEvent = (
     | ResponseStarted
     | ContextRequested
     | ContextForeseen
+    | ContextSettled
     | OutputTextDelta
     | OutputAudio
     | OutputSpoken

@@ -133,6 +133,25 @@ class ToolCallEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The client added the result of the function call `call_id` to the conversation.
+
+    A cascade reads it in the next response's context; a model that runs on has to be given it.
+    """
+
+    call_id: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContextChanged:
+    """What a model that reads its context once is to read has changed: it asks again, by ContextForeseen.
+
+    Sent only where a full-duplex model stands behind the session.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class TurnDetection:
     """How the user's turns are found (Realtime: `audio.input.turn_detection`).
 
@@ -182,5 +201,7 @@ Command = (
     | ProvideContext
     | WithholdContext
     | ToolCallEnded
+    | ToolResult
+    | ContextChanged
     | Configure
 )

@@ -349,6 +349,15 @@ def unknown_item_reference(item_id: str, param: str) -> ProtocolError:
     return ProtocolError("item_not_found", f"The item with id '{shortened(item_id)}' does not exist.", param)
 
 
+# --- a full-duplex model ---------------------------------------------------------------------------------------------
+
+
+def beyond_the_model(param: str | None, why: str) -> ProtocolError:
+    """What a full-duplex model cannot do; the code is that of OpenAI's other APIs for models that lack something."""
+    subject = f"'{param}'" if param else "response.create"
+    return ProtocolError("unsupported_value", f"Unsupported value: {subject} is not supported here: {why}", param)
+
+
 # --- MCP -----------------------------------------------------------------------------------------------------------
 
 
@@ -496,7 +505,7 @@ def _no_active_response(_refusal: CommandRefused, _active: str | None) -> Protoc
 
 
 def _unsupported(refusal: CommandRefused, _active: str | None) -> ProtocolError:
-    return ProtocolError("invalid_value", refusal.detail or "This model does not support the requested operation.")
+    return ProtocolError("unsupported_value", refusal.detail or "This model does not support the requested operation.")
 
 
 _REFUSALS = {

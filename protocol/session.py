@@ -6,6 +6,7 @@ The shell performs the outputs of each call in their order, and calls in the ord
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, assert_never
 
 from protocol import backend_events as backend
@@ -21,19 +22,22 @@ from protocol.commands import (
     ClearInput,
     Command,
     CommitInput,
+    ContextChanged,
     CreateResponse,
     ItemTruncated,
     ProvideContext,
     RecogniseItem,
+    ToolResult,
     WithholdContext,
 )
 from protocol.conversation import Conversation
+from protocol.duplex_limits import DuplexLimits, NewItem, Request, Update, check
 from protocol.errors import ProtocolError
 from protocol.ids import IdSource
 from protocol.input_events import InputEvents
 from protocol.input_pcm import InputPcm
 from protocol.item_audio import LONGEST_PENDING_S, PendingAudio, given_audio
-from protocol.items import Role, item_from_wire
+from protocol.items import FunctionCallOutput, Role, item_from_wire
 from protocol.kept_audio import RecentInput
 from protocol.mcp_calls import McpCalls
 from protocol.mcp_items import McpApprovalResponse, McpFailure, McpTool
@@ -65,15 +69,22 @@ class SessionProtocol:
         g711: G711,
         kind: SessionKind = "realtime",
         initial: Mapping[str, Any] | None = None,
+        limits: DuplexLimits | None = None,
     ) -> None:
-        """Begin with `defaults`, and `initial` (the `session` of an update, checked by itself) merged over them."""
+        """Begin with `defaults`, and `initial` (the `session` of an update, checked by itself) merged over them.
+
+        `limits`: those of a full-duplex model behind the session; None: whatever is asked for can be done.
+        """
         self._ids = ids
         self._identity: dict[str, Any] = {"session_id": session_id, "model": model, "expires_at_s": expires_at_s}
         self._events = ServerEvents(ids)
         self._g711 = g711
         self._pcm = InputPcm(g711)
         self._recent_input = RecentInput()
-        self.settings = SessionSettings.initial(defaults, kind).merged(initial or {})
+        self._limits = limits
+        self._begun = False  # a full-duplex model has read for good what it reads beforehand
+        self._opening = ""  # instructions of a response that is to open its conversation
+        self.settings = self._effective(SessionSettings.initial(defaults, kind).merged(initial or {}))
         self._pcm.switch(self.settings.input_format)
         self.conversation = Conversation(ids("conv"))
         self._input = InputEvents(self._events, self.conversation, self._recent_input)
@@ -133,7 +144,8 @@ class SessionProtocol:
                 return self._truncate(event)
             case client.DeleteItem(item_id):
                 self.conversation.delete(item_id)
-                return [self._events("conversation.item.deleted", item_id=item_id)]
+                deleted = self._events("conversation.item.deleted", item_id=item_id)
+                return [deleted, *([] if self._begun else self._context_changed())]
             case client.AskForResponse():
                 return self._ask_for_response(event)
             case client.StopResponse(response_id, event_id):
@@ -178,13 +190,37 @@ class SessionProtocol:
 
     def _update(self, event: client.SessionUpdate) -> list[Output]:
         update = self._with_servers(event.session, "session")
-        updated = self.settings.merged(update, voice_locked=self.conversation.has_agent_audio)
+        before = self.settings
+        updated = self._effective(before.merged(update, voice_locked=self._voice_locked))
+        if self._limits is not None:
+            check(Update(update, before, updated), fixed=self._fixed)
         check_size(updated.to_wire(**self._identity), "session")
         self.settings = updated
         self._pcm.switch(updated.input_format)
         self._servers.remember(update.get("tools") or ())
         outputs: list[Output] = [self._session_event("session.updated"), ToBackend(self.settings.to_configure())]
+        if (before.instructions, before.tools) != (updated.instructions, updated.tools):
+            outputs += self._context_changed()
         return [*outputs, *self._listings.begin(update.get("tools") or ())]
+
+    # --- a full-duplex model, which reads its context once ---------------------------------------------------------
+
+    def _effective(self, asked: SessionSettings) -> SessionSettings:
+        return asked if self._limits is None else self._limits.effective(asked)
+
+    @property
+    def _voice_locked(self) -> bool:
+        own_voice = self._limits is not None and self._limits.voice
+        return self.conversation.has_agent_audio and not own_voice
+
+    @property
+    def _fixed(self) -> bool:
+        """Whether what the model reads beforehand cannot be changed any more."""
+        return self._limits is not None and self._begun and not self._limits.restarts
+
+    def _context_changed(self) -> list[Output]:
+        """Tell a model that has read its context of a change, as long as it can take it up."""
+        return [] if self._limits is None or self._fixed else _to_backend(ContextChanged())
 
     def _with_servers(self, raw: dict[str, Any], path: str) -> dict[str, Any]:
         """Return `raw` with its MCP servers' definitions complete. Raises ProtocolError."""
@@ -196,6 +232,8 @@ class SessionProtocol:
 
     def _create_item(self, event: client.CreateItem) -> list[Output]:
         item = item_from_wire(event.item, self._ids)
+        if self._limits is not None:
+            check(NewItem(item, self.conversation), fixed=self._fixed)
         given = given_audio(item, event.item, "item", self._item_audio)
         if given is not None:
             self._pending_audio.check([given], "item.content")
@@ -213,6 +251,10 @@ class SessionProtocol:
                 self._pending_audio.add(item.id, given, private=False)
                 self._input.expect(item.id)
                 outputs.append(ToBackend(RecogniseItem(item.id, given.pcm)))
+        if isinstance(item, FunctionCallOutput):
+            outputs.append(ToBackend(ToolResult(item.call_id, item.output)))
+        else:
+            outputs += self._context_changed()
         if isinstance(item, McpApprovalResponse):
             outputs += self._mcp_calls.approval_given(item)
         return outputs
@@ -230,10 +272,12 @@ class SessionProtocol:
     def _ask_for_response(self, event: client.AskForResponse) -> list[Output]:
         raw = self._with_servers(event.response, "response")
         parameters = overridden(raw, self.settings, self.conversation, self._ids, self._item_audio)
+        if self._limits is not None:
+            parameters = self._within_limits(self._limits, raw, parameters)
         wordless = [given for given in parameters.input_audio if given.wordless]
         self._pending_audio.check(wordless, "response.input")
         self._servers.remember(raw.get("tools") or ())
-        outputs = self._listings.begin(raw.get("tools") or ())
+        outputs = [*self._listings.begin(raw.get("tools") or ()), *(self._context_changed() if self._opening else ())]
         for given in wordless:
             recognition_id = self._ids("item")  # the item's own may be that of one in the conversation
             self._pending_audio.add(recognition_id, given, private=True)
@@ -244,6 +288,16 @@ class SessionProtocol:
             response_id, parameters.speaks, event.event_id, parameters.out_of_band, parameters.needs_transcripts
         )
         return [*outputs, ToBackend(command)]
+
+    def _within_limits(
+        self, limits: DuplexLimits, raw: Mapping[str, Any], asked: ResponseParameters
+    ) -> ResponseParameters:
+        """Return the effective parameters of a response; its own instructions open the conversation with the model."""
+        parameters = replace(asked, settings=limits.effective(asked.settings))
+        check(Request(raw, parameters, self.settings), fixed=self._begun)
+        own = parameters.settings.instructions != self.settings.instructions
+        self._opening = parameters.settings.instructions if own else ""
+        return parameters
 
     def _session_event(self, kind: str) -> Output:
         return self._events(kind, session=self.settings.to_wire(**self._identity))
@@ -276,6 +330,9 @@ class SessionProtocol:
                 return [DiscardItemAudio(item_id)]
             case backend.CommandRefused():
                 return self._refused(event)
+            case backend.ContextSettled():
+                self._begun, self._opening = True, ""
+                return []
             case _:
                 return self._response_event(event)
 
@@ -367,6 +424,9 @@ class SessionProtocol:
         Nothing is noted: should the words become an item, the response that answers it asks for its own context.
         """
         settings = self.settings
+        if self._opening:
+            both = "\n\n".join(filter(None, (settings.instructions, self._opening)))
+            settings = replace(settings, instructions=both)
         offer = self._listings.offer(settings.tools, settings.tool_choice)
         try:
             context = ResponseParameters(settings).foreseen_context(self.conversation, offer, words)
@@ -410,6 +470,7 @@ class SessionProtocol:
         for response_id in (refusal.response_id, *by_event):
             if response_id in self._asked_for:
                 del self._asked_for[response_id]
+                self._opening = ""
                 return
 
 

@@ -103,10 +103,16 @@ class SpeechPart:
         return reached
 
     def _all_marks(self) -> list[tuple[int, Samples]]:
-        """Return the marks, with one at the end of a whole item: after its last mark the rest says the rest."""
-        if self.whole and (not self._marks or self._marks[-1][0] < len(self.text)):
-            return [*self._marks, (len(self.text), self._audio_made)]
-        return self._marks
+        """Return the marks, with one at the end of a whole item: after its last mark the rest says the rest.
+
+        Estimates that lie beyond the audio of a whole item were too slow throughout.
+        """
+        marks, made = self._marks, self._audio_made
+        if self.whole and marks and marks[-1][1] > made:
+            marks = [(text_end, audio_end * made // marks[-1][1]) for text_end, audio_end in marks]
+        if self.whole and (not marks or marks[-1][0] < len(self.text)):
+            return [*marks, (len(self.text), made)]
+        return marks
 
     @property
     def cut_short(self) -> bool:

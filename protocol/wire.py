@@ -12,8 +12,10 @@ from typing import Any
 from protocol.beta.fields import BETA_ONLY
 from protocol.beta.server_events import to_beta
 from protocol.client_events import ClientEvent, as_ga, checked_event, event_object
+from protocol.errors import ProtocolError
 from protocol.outputs import ServerEvent
 from protocol.shapes import Rules
+from protocol.wire_rules import MAX_EVENT_ID
 
 
 class Dialect(StrEnum):
@@ -44,6 +46,18 @@ class Wire:
     def check(self, raw: dict[str, Any], size: int) -> ClientEvent:
         """Return the client event that `raw`, from a frame of `size` characters, is: the second half of `read`."""
         return checked_event(raw, size, self._as_ga)
+
+    def reading(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """Return `raw` in GA's shape, for whoever passes it on: a GA client's event as it is, a beta client's checked.
+
+        Raises ProtocolError as `read` does.
+        """
+        try:
+            return self._as_ga(raw)[0]
+        except ProtocolError as error:
+            event_id = raw.get("event_id")
+            error.event_id = event_id if isinstance(event_id, str) and len(event_id) <= MAX_EVENT_ID else None
+            raise
 
     def write(self, event: ServerEvent) -> tuple[dict[str, Any], ...]:
         """Return what the client is sent for `event`, `event_id` included: one payload, or none."""

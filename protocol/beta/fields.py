@@ -217,3 +217,12 @@ def beta_path(path: str) -> str:
         if rest == field.ga or rest.startswith((f"{field.ga}.", f"{field.ga}[")):
             return f"{root}.{field.beta}" + ("" if field.word else rest[len(field.ga) :])
     return path
+
+
+def ga_path(path: str) -> str:
+    """Return the GA path for a beta path: the inverse of `beta_path`, where a word stands for the whole object."""
+    root, _, rest = path.partition(".")
+    for field in _PATHS.get(root, ()):
+        if rest == field.beta or rest.startswith((f"{field.beta}.", f"{field.beta}[")):
+            return f"{root}.{field.ga}{rest[len(field.beta) :]}"
+    return path

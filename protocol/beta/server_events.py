@@ -21,7 +21,7 @@ from protocol.beta.items import BETA_ITEMS, item_to_beta
 
 Payload = dict[str, Any]
 
-_NAMES = {
+NAMES = {
     "conversation.item.added": "conversation.item.created",
     "response.output_text.delta": "response.text.delta",
     "response.output_text.done": "response.text.done",
@@ -30,6 +30,7 @@ _NAMES = {
     "response.output_audio_transcript.delta": "response.audio_transcript.delta",
     "response.output_audio_transcript.done": "response.audio_transcript.done",
 }
+"""The beta name of each event that both dialects have under different names."""
 
 _ONLY_GA = (
     "conversation.item.done",
@@ -52,7 +53,7 @@ def to_beta(ga: Payload) -> Payload | None:
     kind = ga["type"]
     if kind.startswith(_ONLY_GA):
         return None
-    beta = {**ga, "type": _NAMES.get(kind, kind)}
+    beta = {**ga, "type": NAMES.get(kind, kind)}
     beta.pop(_ONLY_GA_FIELDS.get(kind, ""), None)
     if "session" in ga:
         beta["session"] = session_to_beta(ga["session"])

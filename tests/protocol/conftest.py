@@ -23,6 +23,7 @@ from protocol.backend_events import (
     ResponseStarted,
 )
 from protocol.beta.wire_law import BetaSessionLaw, beta_violations
+from protocol.duplex_limits import DuplexLimits
 from protocol.errors import ProtocolError
 from protocol.ids import CountingIds
 from protocol.outputs import Output, ServerEvent, ToBackend
@@ -43,6 +44,7 @@ class Talk:
         kind: SessionKind = "realtime",
         dialect: Dialect = Dialect.GA,
         initial: Payload | None = None,
+        limits: DuplexLimits | None = None,
     ) -> None:
         ids = CountingIds()
         self.session = SessionProtocol(
@@ -54,6 +56,7 @@ class Talk:
             g711=G711Codec(),
             kind=kind,
             initial=initial,
+            limits=limits,
         )
         self.wire = Wire(dialect)
         self.outputs: list[Output] = []

@@ -370,3 +370,13 @@ def test_a_cut_drops_the_items_waiting_audio_even_when_its_response_is_over(talk
     before = len(talk.outputs)
     assert talk.backend(PlayoutCut("a", 50)) == []
     assert talk.outputs[before:] == [DiscardItemAudio("a")]
+
+
+def test_estimates_that_lie_beyond_the_audio_of_a_whole_item_were_too_slow_throughout() -> None:
+    speech = SpeechPart(text=FIRST + SECOND, audio_sent=200)
+    speech.mark(len(FIRST), 200)
+    speech.mark(len(FIRST + SECOND), 400)
+    assert heard(speech, 100) == "One two"
+    speech.whole = True
+    assert heard(speech, 100) == FIRST
+    assert heard(speech, 200) == FIRST + SECOND

@@ -165,7 +165,9 @@ class FuzzedSession:
                 assert set(names) <= {"AppendAudio"}
             case client.CreateItem():
                 assert names[:2] == ("conversation.item.added", "conversation.item.done")
-                assert set(names[2:]) <= {"RecogniseItem"} or event.item["type"] == "mcp_approval_response"
+                assert (
+                    set(names[2:]) <= {"RecogniseItem", "ToolResult"} or event.item["type"] == "mcp_approval_response"
+                )
             case client.AskForResponse():
                 assert names.count("CreateResponse") == 1
                 assert set(names[:-1]) <= {"RecogniseItem", *LISTING}

@@ -50,6 +50,7 @@ EFFECTS: tuple[tuple[str, str], ...] = (
     (r"(With|Prov)\w+Context", "what the model reads"),
     (r"ItemTruncated", "what was heard"),
     (r"CancelResponse|DiscardAudio", "the response ends"),
+    (r"ToolResult", "what the model reads"),
     (r"CommitInput|ClearInput|input_audio_buffer", "the input buffer"),
     (r"ListMcpTools|mcp_list_tools", "the server's tools"),
     (r"CallMcpTool|ToolCallEnded|response\.mcp", "calls of the server's tools"),
