@@ -10,6 +10,7 @@ from gateway.turns.actions import Generate, StopGenerating, StopResponse, Synthe
 from gateway.turns.inputs import (
     ContextProvided,
     FunctionCallDelta,
+    GenerationAlive,
     GenerationEnded,
     GenerationFailed,
     PartialTranscript,
@@ -352,6 +353,19 @@ def test_calls_count_towards_the_longest_reply() -> None:
     speculate(conversation)
     conversation.tell(FunctionCallDelta("spec_1", 0, "call_x", "look_up", "a" * LONGEST_REPLY))
     assert fates(conversation) == ["started", "too_long"]
+
+
+def test_thoughts_keep_an_answer_alive_are_no_part_of_it_and_count_towards_the_longest_reply() -> None:
+    deadlines = Deadlines(first_token=samples_from_ms(400), next_token=samples_from_ms(400))
+    conversation = paused(Conversation(TurnSettings(PATIENT, deadlines=deadlines), engines=False), silence_ms=300)
+    speculate(conversation)
+    for _ in range(4):
+        conversation.silence(300)
+        conversation.tell(GenerationAlive("spec_1", 8))
+    assert fates(conversation) == ["started"]
+    conversation.tell(GenerationAlive("spec_1", LONGEST_REPLY))
+    assert fates(conversation) == ["started", "too_long"]
+    assert conversation.only(StopGenerating).response_id == "spec_1"
 
 
 # --- after the adoption ----------------------------------------------------------------------------------------------
