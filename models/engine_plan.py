@@ -14,6 +14,9 @@ AsrEngine = Literal["scripted", "moonshine", "onnx", "whisper", "mlx", "endpoint
 
 TtsEngine = Literal["scripted", "piper", "kokoro", "mlx", "endpoint"]
 ChatEngine = Literal["scripted", "embedded", "endpoint"]
+NativeEngine = Literal["none", "scripted", "voicechat", "moshi"]
+"""Full-duplex models, which hear and speak at once."""
+
 Device = Literal["auto", "cpu", "cuda", "coreml"]
 Thinking = Literal["unchanged", "off", "chat_template_kwargs", "reasoning_effort"]
 """Which field tells a server's model not to think before it speaks; `off`: whichever it understands."""
@@ -75,14 +78,28 @@ class ChatPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class NativePlan:
+    """The full-duplex model. `model`: a hub name or a folder; "": the engine's own. `tiny`: random weights, no speech.
+
+    `alone`: nothing else is served, and the cascade's engines are not loaded.
+    """
+
+    engine: NativeEngine = "none"
+    model: str = ""
+    tiny: bool = False
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """One cascade's engines. `judges`: names of end-of-turn judges, or AUTO; () for none."""
+    """One gateway's engines. `judges`: names of end-of-turn judges, or AUTO; () for none."""
 
     vad: Literal["scripted", "silero"] = "scripted"
     asr: AsrPlan = AsrPlan()
     chat: ChatPlan = ChatPlan()
     tts: TtsPlan = TtsPlan()
     judges: tuple[str, ...] = (AUTO,)
+    native: NativePlan = NativePlan()
 
 
 EMBEDDED = EnginePlan("silero", AsrPlan("moonshine"), ChatPlan("embedded"), TtsPlan("piper"))
@@ -100,5 +117,5 @@ MLX = EnginePlan("silero", AsrPlan("mlx"), ChatPlan("embedded"), TtsPlan("mlx"))
 ENDPOINTS = EnginePlan("silero", AsrPlan("endpoint"), ChatPlan("embedded"), TtsPlan("endpoint"))
 """Speech on servers, and the language model, too, once it has one."""
 
-SCRIPTED = EnginePlan()
+SCRIPTED = EnginePlan(native=NativePlan("scripted"))
 """Fixed lines, nothing to fetch."""

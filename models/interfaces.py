@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from models.duplex_interface import DuplexModel
 
 AUDIO_RATE_HZ = 24_000
 """Rate of all audio at this border (the Realtime API's PCM rate)."""
@@ -265,10 +268,13 @@ class Engines:
     tts: SpeechSynthesizer
     infos: tuple[EngineInfo, ...] = field(default=())
     judges: tuple[EndOfTurnJudge, ...] = field(default=())
+    native: DuplexModel | None = None
+    cascade: bool = True
+    """Whether the others make a cascade; False: `native` is all there is, and they are scripted."""
 
     async def aclose(self) -> None:
         """Close every engine that has an `aclose`."""
-        for engine in (*self.judges, self.chat, self.tts, self.asr, self.vad):
+        for engine in (self.native, *self.judges, self.chat, self.tts, self.asr, self.vad):
             close = getattr(engine, "aclose", None)
             if close is not None:
                 await close()

@@ -11,6 +11,7 @@ from models import weights_manifest
 from models.asr_loading import asr_weights
 from models.chat_loading import chat_weights
 from models.engine_plan import KOKORO_ON_HUB, EnginePlan
+from models.engines import moshi, voicechat
 from models.engines.mlx_runtime import DEFAULT_MODELS, LICENCES
 from models.engines.onnx_asr_models import DEFAULT_MODEL, licence_of
 from models.judge_loading import Endpoint, chosen_judges, judge_weights
@@ -35,10 +36,15 @@ _ENGINE_PACKAGES = {
     "tts endpoint": ("openai", "httpx2"),
     "foreground embedded": ("xllamacpp", "openai", "httpx2"),
     "foreground endpoint": ("openai", "httpx2"),
+    "native voicechat": ("mlx-vlm", "mlx-audio", "mlx", "transformers", "huggingface-hub", "soxr"),
+    "native moshi": ("mlx-audio", "mlx", "sentencepiece", "huggingface-hub"),
 }
 """Distributions that do an engine's work, by role and engine. Those that are not installed are left out."""
 
 _OF_ENGINES = frozenset(name for names in _ENGINE_PACKAGES.values() for name in names)
+
+NATIVE = {"voicechat": (voicechat.MODEL, voicechat.LICENCE), "moshi": (moshi.MODEL, moshi.LICENCE)}
+"""The full-duplex engines' own models, and how the names of their kind begin with which licence."""
 
 _UNKNOWN = "as its model card says"
 
@@ -65,6 +71,7 @@ def plan_licences(plan: EnginePlan) -> list[Licence]:
         f"asr {plan.asr.engine}",
         f"tts {plan.tts.engine}",
         f"foreground {plan.chat.engine}",
+        f"native {plan.native.engine}",
     }
     used = {name for engine in engines for name in _ENGINE_PACKAGES.get(engine, ())}
     service = _requirements(DISTRIBUTION, extras=False) - _OF_ENGINES
@@ -118,6 +125,10 @@ def _of_models(plan: EnginePlan) -> list[Licence]:
         if voice.engine == "mlx":
             name = voice.model or DEFAULT_MODELS[role]
             rows.append(Licence("model", name, LICENCES.get(name, _UNKNOWN), "model hub or folder"))
+    if plan.native.engine in NATIVE and not plan.native.tiny:
+        default, (start, licence) = NATIVE[plan.native.engine]
+        name = plan.native.model or default
+        rows.append(Licence("model", name, licence if name.startswith(start) else _UNKNOWN, "model hub or folder"))
     if plan.chat.engine == "embedded" and plan.chat.gguf is not None:
         rows.append(Licence("model", plan.chat.gguf.name, _UNKNOWN, "a file of yours"))
     for role, on in (("asr", plan.asr), ("tts", plan.tts), ("foreground", plan.chat)):

@@ -9,10 +9,12 @@ from typing import Any
 
 from models.asr_loading import asr_weights, load_asr
 from models.chat_loading import chat_weights, load_chat, with_model
+from models.duplex_interface import DuplexModel
 from models.engine_plan import AUTO, EnginePlan
 from models.engines.scripted import ScriptedVad
 from models.interfaces import AUDIO_RATE_HZ, EngineInfo, Engines, VoiceActivityDetector
-from models.judge_loading import Endpoint, chosen_judges, judge_weights, load_judges
+from models.judge_loading import Endpoint, LoadedJudge, chosen_judges, judge_weights, load_judges
+from models.native_loading import load_native
 from models.speech_worker import SpeechWorker
 from models.tts_loading import load_tts, tts_weights
 from models.weights import ProgressCallback, WeightsStore
@@ -54,15 +56,31 @@ async def load_engines(
     (vad, vad_info), (asr, asr_info), (chat, chat_info), (tts, tts_info) = loaded
     engines = Engines(vad, asr, chat, tts, (vad_info, asr_info, chat_info, tts_info))
     try:
+        native = await load_native(plan.native, progress)
+        engines = replace(engines, native=native)  # closed with the others from here on
         judging = await load_judges(judges, store=store, worker=worker, endpoint=endpoint, both=AUTO not in plan.judges)
     except BaseException:
         await engines.aclose()
         raise
     return replace(
         engines,
-        infos=(*engines.infos, *(info for _, info in judging)),
+        infos=_told(plan, engines.infos, judging, native),
         judges=tuple(judge for judge, _ in judging),
+        cascade=not plan.native.alone,
     )
+
+
+def _told(
+    plan: EnginePlan,
+    infos: tuple[EngineInfo, ...],
+    judging: list[LoadedJudge],
+    native: DuplexModel | None,
+) -> tuple[EngineInfo, ...]:
+    """Return what is told of the engines: not of those that only stand in for a cascade."""
+    own = () if native is None else (native.info,)
+    if plan.native.alone:
+        return (*(info for info in infos if info.role == "vad"), *own)
+    return (*infos, *(info for _, info in judging), *own)
 
 
 async def _all_or_none(

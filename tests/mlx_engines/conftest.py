@@ -1,4 +1,5 @@
-"""The engines on MLX, with tiny checkpoints. They run where the extra `mlx` is installed, on Linux on MLX's CPU build.
+"""The engines on MLX, with tiny checkpoints. They run where the extras `mlx` and `duplex` are installed, on Linux on
+MLX's CPU build.
 
 CI makes an environment of its own for that (tests/models/test_mlx_in_its_environment.py).
 """
@@ -17,7 +18,9 @@ from models.interfaces import Engines
 from models.loading import load_engines
 from models.weights import WeightsStore
 
-collect_ignore_glob = [] if importlib.util.find_spec("mlx_audio") else ["test_*.py"]
+collect_ignore_glob = ["test_*.py"]
+if importlib.util.find_spec("mlx_audio"):
+    collect_ignore_glob = [] if importlib.util.find_spec("mlx_vlm") else ["test_duplex_*.py"]
 
 Load = Callable[[EnginePlan], Awaitable[Engines]]
 

@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,10 @@ async def test_an_architecture_that_mlx_audio_lacks_is_one_sentence(load: Load, 
     )
 
 
-async def test_a_package_that_a_model_needs_is_named(load: Load, tmp_path: Path) -> None:
+async def test_a_package_that_a_model_needs_is_named(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "requests", None)  # mlx-vlm, which is here, too, would bring it
     (tmp_path / "pocket").mkdir()
     (tmp_path / "pocket" / "config.json").write_text(json.dumps({"model_type": "pocket_tts"}))
     assert await refusal(load, EnginePlan(tts=TtsPlan("mlx", str(tmp_path / "pocket")))) == (

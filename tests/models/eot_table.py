@@ -78,6 +78,8 @@ def lines(texts: Sequence[Text], judged: Mapping[str, Sequence[Judgement]]) -> l
     rows = {group: rows_of(texts, group) for group in (*GROUPS, PREFIXES)}
     rows |= {f"all in {language}": in_language(texts, language) for language in languages}
     for group, places in rows.items():
+        if not places:
+            continue  # a sample without this group
         row = f"{group:22}"
         for judgements in judged.values():
             found = figures([texts[place] for place in places], [judgements[place] for place in places])

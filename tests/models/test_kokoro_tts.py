@@ -314,6 +314,7 @@ needs: Callable[[str], pytest.MarkDecorator] = lambda letter: pytest.mark.skipif
 
 
 @needs("j")
+@pytest.mark.filterwarnings("ignore:open_text is deprecated:DeprecationWarning")  # misaki's own
 def test_japanese_is_read_by_misaki_and_latin_words_in_it_as_english() -> None:
     assert kokoro_phonemes("こんにちは。", "j").symbols.startswith("koɲɲiʨiβa")
     assert "həlˈO" in kokoro_phonemes("私はhelloと言います", "j").symbols

@@ -1,0 +1,317 @@
+"""NVIDIA's NemotronLabs VoiceChat 11B on mlx-vlm: hears and speaks at once, in frames of 80 ms.
+
+MLX's arrays belong to the thread that made them, so that one thread loads the model, opens conversations and steps all
+of them. A prompt is read at one step of its voice a token, which takes seconds: what was read is kept, and copied for
+the next conversation with the same prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from models.duplex_interface import DuplexAbilities, DuplexCall, DuplexPrompt, DuplexStep
+from models.engines.duplex_thread import OPENING, DuplexThread
+from models.engines.token_text import TokenText
+from models.engines.voicechat_steering import Steering, check_contract, clone, steerable
+from models.engines.voicechat_tools import RESULT_ENDS, CallReader, plain_text, prompt_text, result_text
+from models.interfaces import AUDIO_RATE_HZ, EngineError, EngineInfo
+from models.resampling import PcmResampler, SpeechDownsampler
+
+MODEL = "mlx-community/NemotronLabs-VoiceChat-11B-4bit"
+"""The smallest of the published conversions (…-8bit and …-bf16 are the others); its author keeps real time with it on
+an M5 Max."""
+
+LICENCE = ("mlx-community/NemotronLabs-VoiceChat-11B", "OpenMDW-1.1")
+"""How the names of NVIDIA's weights begin, and their licence by the model card."""
+
+LONGEST_S = 600.0
+"""Its voice has a window of 7,500 frames: a conversation of ten minutes."""
+
+KEPT_PROMPTS = 4
+"""Prompts whose state is kept (chosen: a few applications on one machine)."""
+
+PROMPT_TOKENS_AT_ONCE = 8
+"""Tokens of a prompt that are read before another conversation's frame may come in between (chosen: the language model
+takes them in one step, and its voice in less than a second on any machine that keeps real time)."""
+
+SILENT_STEPS = 8
+"""Tokens of a call, or of a tool's result, that are stepped beside each frame, without its voice: at the pace of speech
+a call takes ten seconds (NVIDIA's serving does it, too). The number is chosen so that a step stays short: what the user
+says meanwhile waits for it."""
+
+SPEECH_TAIL = 17
+"""Least frames without text behind words that it is made to say, so that the voice can finish (NVIDIA's wrapper)."""
+
+_LEAD_SAMPLES = 480
+"""Silence at the start of the output, 20 ms, so that the resampler never runs dry."""
+
+_DOWNSAMPLER_LEAD = 48
+"""Silence at the start of the input, 2 ms, for the resampler's look-ahead: a frame in then gives a frame out."""
+
+
+class VoiceChatStream:
+    """One conversation; see DuplexStream. Everything but the interface runs in the model's thread."""
+
+    def __init__(self, session: Any, silence: Any, run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> None:
+        """Take a session of `steerable`'s, its prompt read, and what the model perceives of `silence`."""
+        config = session.config
+        self._session = session
+        self._silence = silence
+        self._run = run
+        self._bos, self._eos, self._pad = config.bos_token_id, config.eos_token_id, config.pad_token_id
+        self._silent = frozenset({self._pad, config.silence_token_id})
+        self._tokenizer = session.tokenizer
+        self.steering = Steering(self._bos, self._eos, self._pad)
+        session.steering = self.steering
+        self._calls = CallReader(self._decode, self._silent)
+        self._complete: deque[DuplexCall] = deque()
+        self._words = TokenText(self._decode)
+        self._frame = session.frame_samples * AUDIO_RATE_HZ // session.input_sample_rate
+        self._down = SpeechDownsampler()
+        self._down.feed(bytes(2 * _DOWNSAMPLER_LEAD))
+        self._up = PcmResampler(session.output_sample_rate)
+        self._sound = bytearray(2 * _LEAD_SAMPLES)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the conversation is over."""
+        return self._session is None
+
+    @property
+    def text_tokens(self) -> tuple[int, ...]:
+        """Return all tokens of the text channel so far, the prompt's included, as the model remembers them."""
+        return tuple(self._session._text_tokens)
+
+    @property
+    def function_tokens(self) -> tuple[int, ...]:
+        """Return all tokens of the function channel so far."""
+        return tuple(self._session._function_tokens)
+
+    async def step(self, pcm: bytes) -> DuplexStep:
+        """Hear one frame of 1,920 samples; see DuplexStream."""
+        found: DuplexStep = await self._run(lambda: self._step(pcm))
+        return found
+
+    def answer_call(self, output: str) -> None:
+        """Have the result read."""
+        self.steering.read(*self._encode(result_text(output)), RESULT_ENDS)
+
+    def say(self, text: str) -> None:
+        """Have `text` written into the model's own words, which its voice then says."""
+        tokens = self._encode(plain_text(text))
+        tail = max(SPEECH_TAIL, len(text) // 2)
+        words = [self._bos, *tokens, *[self._pad] * tail, self._eos]
+        self.steering.force(*((token, None) for token in words))
+
+    def stop(self) -> None:
+        """Make it yield the floor."""
+        self.steering.stop()
+
+    def start(self) -> None:
+        """Make it take the floor."""
+        self.steering.force((self._bos, None))
+
+    async def aclose(self) -> None:
+        """End the conversation and free its memory."""
+        try:
+            await self._run(self._end)
+        except EngineError:
+            self._session = None  # the thread is gone, and all of MLX's memory with it
+
+    # --- in the model's thread -------------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.cancel()
+
+    def _step(self, pcm: bytes) -> DuplexStep:
+        if self._session is None or len(pcm) != 2 * self._frame:
+            raise EngineError("duplex_failed", "The full-duplex model was given no whole frame, or is closed.")
+        try:
+            text, user_text, takes, yields = self._hear(self._down.feed(pcm))
+            for _ in range(SILENT_STEPS):
+                if self.steering.speaking or not (self._calls.reading or self.steering.reads):
+                    break
+                self._functions(self._session.step_silently(self._silence))
+        except Exception as error:  # whatever it is: the session's state is half advanced and can't be used any more
+            self._end()
+            if type(error).__name__ == "VoiceChatContextLimitError":
+                raise EngineError("duplex_too_long", "The conversation is as long as the model can hold.") from error
+            raise EngineError("duplex_failed", "The full-duplex model failed.") from error
+        audio = bytes(self._sound[: 2 * self._frame])
+        del self._sound[: 2 * self._frame]
+        audio += bytes(2 * self._frame - len(audio))
+        call = self._complete.popleft() if self._complete else None
+        return DuplexStep(audio, text, user_text, takes, yields, self._calls.reading, call)
+
+    def _hear(self, samples: Any) -> tuple[str, str, bool, bool]:
+        """Step the model once and return its text, the user's, and whether it takes or yields the floor."""
+        session = self._session
+        events = session.push_audio(samples, sample_rate=session.input_sample_rate)
+        user_text = "".join(event.delta for event in events if event.kind == "user_transcript_delta")
+        if user_text:
+            self.steering.words_heard()
+        for event in events:
+            if event.kind == "audio":
+                self._sound += self._up.feed(np.asarray(event.samples, np.float32))
+        self._functions(session._function_tokens[-1])
+        text, takes, yields = self._wrote(session._text_tokens[-1])
+        return text, user_text, takes, yields
+
+    def _functions(self, token: int) -> None:
+        """Take a token of the function channel."""
+        was_reading = self._calls.reading
+        made = self._calls.take(token)
+        self._complete.extend(made)
+        if self._calls.reading and not was_reading:
+            self.steering.call_begun()
+        elif was_reading and not self._calls.reading:
+            self.steering.call_written(len(made))
+
+    def _wrote(self, token: int) -> tuple[str, bool, bool]:
+        if token == self._bos:
+            self._words.restart()
+            self.steering.floor_taken()
+            return "", True, False
+        if token == self._eos:
+            self._words.restart()
+            self.steering.floor_yielded()
+            return "", False, True
+        return "" if token in self._silent else self._words.take(token), False, False
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
+        return text
+
+    def _encode(self, text: str) -> list[int]:
+        tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
+        return tokens
+
+
+class VoiceChat:
+    """DuplexModel over a folder; see `load_voicechat`."""
+
+    abilities = DuplexAbilities(
+        marks=True,
+        hears_words=True,
+        instructions=True,
+        tools=True,
+        steered=True,
+        voices=("Aria",),
+        languages=("en",),
+        longest_s=LONGEST_S,
+    )
+
+    def __init__(self, name: str, source: str) -> None:
+        """Take a thread for the model; `load` fills it."""
+        self.info = EngineInfo("native", name, source, LICENCE[1] if source.startswith(LICENCE[0]) else "")
+        self.frame_samples = 0
+        self._thread = DuplexThread()
+        self._sessions: Any = None
+        self._session_class: Any = None
+        self._silence: Any = None
+        self._prompts: OrderedDict[str, Any] = OrderedDict()  # only the model's thread looks into it
+        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def load(self, find: Callable[[], Path]) -> None:
+        """Load the weights of the folder that `find` returns, and step the model a few times. Raises EngineError.
+
+        `find` is called in the model's thread.
+        """
+        await self._thread.run(lambda: self._load(find()), OPENING)
+
+    async def open(self, prompt: DuplexPrompt) -> VoiceChatStream:
+        """Return a conversation that has read `prompt`, which takes seconds for the first with a prompt.
+
+        Frames of other conversations come in between. One who gives up waiting leaves nothing behind.
+        """
+        text = prompt_text(prompt)
+        async with self._reading.setdefault(text, asyncio.Lock()):
+            session = await self._thread.run(lambda: self._known(text), OPENING)
+            if session is None:
+                prototype = await self._thread.run(lambda: self._unread(text), OPENING)
+                while await self._thread.run(lambda: prototype.read_prompt(PROMPT_TOKENS_AT_ONCE), OPENING):
+                    pass
+                session = await self._thread.run(lambda: self._keep(text, prototype), OPENING)
+        return VoiceChatStream(session, self._silence, self._thread.run)
+
+    async def aclose(self) -> None:
+        """Free the model and end its thread."""
+        await self._thread.aclose(self._free)
+
+    # --- in the model's thread -------------------------------------------------------------------------------------
+
+    def _load(self, folder: Path) -> None:
+        try:
+            import mlx.core as mx
+            from mlx_vlm import load
+            from mlx_vlm.models.nemotron_voicechat.model import VoiceChatOutput
+            from mlx_vlm.models.nemotron_voicechat.streaming import VoiceChatStreamingSession
+        except ImportError as error:
+            raise EngineError(
+                "duplex_incompatible",
+                f"This version of mlx-vlm has no VoiceChat, or can't be imported ({type(error).__name__}): pip install "
+                "'duplex-gateway[duplex]' brings the version that it is written for.",
+            ) from error
+        self._session_class = steerable(VoiceChatStreamingSession, VoiceChatOutput, mx)
+        try:
+            model, processor = load(str(folder), lazy=False, strict=True, trust_remote_code=False)
+            self._sessions = model.create_session(processor)
+        except Exception as error:  # of the disk, of the format: the library has no errors of its own
+            raise EngineError(
+                "duplex_not_loaded",
+                f"The full-duplex model in {folder.name} can't be loaded ({type(error).__name__}): fetch it anew.",
+            ) from error
+        prototype = self._unread("")
+        check_contract(self._session_class, prototype)
+        self._silence = clone(prototype).hear_silence()
+        self.frame_samples = prototype.frame_samples * AUDIO_RATE_HZ // prototype.input_sample_rate
+        warm = self._keep("", prototype)
+        for _ in range(2):  # the first frame of a conversation takes another path than the others
+            warm.push_audio(np.zeros(warm.frame_samples, np.float32), sample_rate=warm.input_sample_rate)
+        warm.step_silently(self._silence)
+
+    def _known(self, text: str) -> Any:
+        """Return a session that has read `text`, None if none has yet."""
+        prototype = self._prompts.get(text)
+        if prototype is None:
+            return None
+        self._prompts.move_to_end(text)
+        return clone(prototype)
+
+    def _unread(self, text: str) -> Any:
+        return self._session_class(self._sessions, system_prompt=text, max_streaming_seconds=LONGEST_S)
+
+    def _keep(self, text: str, prototype: Any) -> Any:
+        """Return a session like `prototype`, which is kept."""
+        self._prompts[text] = prototype
+        while len(self._prompts) > KEPT_PROMPTS:
+            self._prompts.popitem(last=False)
+        return clone(prototype)
+
+    def _free(self) -> None:
+        self._prompts.clear()
+        self._sessions = self._session_class = self._silence = None
+
+
+async def load_voicechat(find: Callable[[], Path], source: str = "") -> VoiceChat:
+    """Return the model of the folder that `find` returns, loaded and warm. Raises EngineError.
+
+    `find` may block: it fetches the weights, or makes them. `source`: what is told of where they come from; "": they
+    are tiny and random.
+    """
+    model = VoiceChat("NemotronLabs VoiceChat 11B" if source else "VoiceChat (tiny, random weights)", source)
+    try:
+        await model.load(find)
+    except BaseException:
+        await model.aclose()
+        raise
+    return model
