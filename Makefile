@@ -13,8 +13,16 @@ $(BIN)/duplex-gateway: pyproject.toml
 serve: $(BIN)/duplex-gateway  ## install and serve the embedded cascade
 	$(BIN)/duplex-gateway serve
 
-test: $(BIN)/duplex-gateway  ## everything that CI tests
-	$(BIN)/python -m pytest
+# Tests on fed time, which keep all CPUs busy, and conversations in real time, which mostly wait.
+CORE := $(addprefix tests/,turns protocol gateway recording simulation)
+CONVERSATIONS := tests/endtoend
+
+test: $(BIN)/duplex-gateway  ## everything that CI tests, what can share the machine in several processes
+	@failed=0; \
+	$(BIN)/python -m pytest -n auto $(CORE) || failed=1; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(CONVERSATIONS) || failed=1; \
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(CORE) $(CONVERSATIONS)) || failed=1; \
+	exit $$failed
 
 static: $(BIN)/duplex-gateway  ## format, lint, types, import rules
 	$(BIN)/ruff format --check .

@@ -5,7 +5,7 @@
 # A setting that is a secret may come as NAME_FILE, the path of a file with it, as Docker's and Kubernetes' secrets do.
 set -eu
 
-for name in DUPLEX_GATEWAY_API_KEY DUPLEX_GATEWAY_SIGNING_SECRET ASR_API_KEY TTS_API_KEY FOREGROUND_API_KEY; do
+for name in DUPLEX_GATEWAY_API_KEY DUPLEX_GATEWAY_SIGNING_SECRET ASR_API_KEY TTS_API_KEY DUPLEX_API_KEY FOREGROUND_API_KEY; do
   eval "file=\${${name}_FILE:-}"
   [ -n "$file" ] || continue
   if [ ! -f "$file" ] || [ ! -r "$file" ]; then

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -15,7 +15,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, WebSocketRoute
 
 from gateway.backends.language_limits import language_limits
-from gateway.capabilities import cascade_capabilities
+from gateway.backends.remote_directory import RemoteDirectory
+from gateway.capabilities import models_served
 from gateway.composition import new_session, session_defaults
 from gateway.endpoints.client_secrets import ClientSecretsEndpoint
 from gateway.endpoints.ephemeral_keys import EphemeralKeys, signing_key
@@ -36,8 +37,10 @@ from gateway.event_log import EventLogWriter
 from gateway.metrics import Metrics
 from gateway.observing.sessions import ObservedSessions
 from gateway.recording.disk import RecordingDisk
+from gateway.relay_composition import new_relay
+from gateway.remote_settings import all_remotes
 from gateway.service import Service
-from gateway.session_request import CASCADE, SessionRequest
+from gateway.session_request import CASCADE, DUPLEX, SessionRequest
 from gateway.settings import Settings
 from models.inference_worker import InferenceWorker
 from models.interfaces import EngineError, EngineInfo, Engines, SpeechRecognizer, SpeechSynthesizer
@@ -73,7 +76,7 @@ def create_app(
         service, open_session or composition.open_session, keys=keys, session_limit_s=settings.session_limit_s
     )
     client_secrets = ClientSecretsEndpoint(keys, ephemeral, lambda dialect: session_defaults(settings, dialect))
-    models = ModelsEndpoint(keys, composition.capabilities)
+    models = ModelsEndpoint(keys, composition.models)
     speech = SpeechEndpoint(
         service,
         keys,
@@ -116,6 +119,12 @@ def service_of(app: Starlette) -> Service:
     return cast(Service, app.state.service)
 
 
+def _backends(engines: Engines, remotes: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the backends that `engines` and other servers make, the default one first."""
+    ours = ((CASCADE,) if engines.cascade else ()) + ((DUPLEX,) if engines.native is not None else ())
+    return (*ours, *(name for name in remotes if name not in ours))
+
+
 class _Composition:
     """What lives as long as the application: engines, the thread that listens for echoes, event log, observers."""
 
@@ -135,8 +144,9 @@ class _Composition:
         self._observed = observed
         self._event_logs = EventLogWriter(settings.event_log) if settings.event_log is not None else None
         self._recordings = RecordingDisk(settings.record) if settings.record is not None else None
+        self.remotes = RemoteDirectory(all_remotes(settings))
         if engines is not None:
-            service.ready(engines.infos)
+            service.ready(engines.infos, _backends(engines, self.remotes.names))
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -146,6 +156,7 @@ class _Composition:
         self._listening = InferenceWorker("self-hearing", threads=1)
         if self._recordings is not None:
             self._recordings.start()
+        self.remotes.refresh()
         try:
             async with asyncio.TaskGroup() as background:
                 tasks = [background.create_task(self._service.lag.run())]
@@ -168,11 +179,12 @@ class _Composition:
             self._service.fail("The engines could not be loaded because of a bug: see the log.")
         else:
             spoken = language_limits(self._engines, self._settings.asr_language, self._settings.tts_language)
-            if spoken:
+            if spoken and self._engines.cascade:
                 logger.warning("%s", spoken.sentence)
-            self._service.ready(self._engines.infos)
+            self._service.ready(self._engines.infos, _backends(self._engines, self.remotes.names))
 
     async def _close(self) -> None:
+        await self.remotes.aclose()
         if self._listening is not None:
             await self._listening.aclose()
         if self._engines is not None:
@@ -186,9 +198,10 @@ class _Composition:
         if self._recordings is not None:
             await asyncio.to_thread(self._recordings.close)
 
-    def capabilities(self) -> dict[str, Any]:
-        """Return what the cascade can do with the engines that are loaded by now."""
-        return cascade_capabilities(self._settings, self._engines)
+    def models(self) -> dict[str, dict[str, Any] | None]:
+        """Return the names of backends with what each can do now; null for another server that has not told."""
+        remotes = {name: self.remotes.capabilities(name) for name in self.remotes.names}
+        return {**models_served(self._settings, self._engines), **remotes}
 
     def synthesizer(self) -> SpeechSynthesizer:
         """Return the voice. Endpoints ask once engines are loaded."""
@@ -203,6 +216,19 @@ class _Composition:
     def open_session(self, request: SessionRequest) -> RealtimeSession:
         """Return a new session. The endpoint asks once engines are loaded."""
         assert self._engines is not None
+        if request.backend in self.remotes:
+            self.remotes.refresh(request.backend)
+            remote = self.remotes.remote(request.backend)
+            return new_relay(
+                request,
+                remote,
+                self._settings,
+                self._engines,
+                self._observed,
+                self._event_logs,
+                self._recordings,
+                listening=self._listening,
+            )
         return new_session(
             request,
             self._settings,

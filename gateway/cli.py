@@ -9,7 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
 
+from gateway.remote_settings import all_remotes, http_url
 from gateway.rooms import RoomsError, check_rooms, distribution_version
 from gateway.settings import Settings, SettingsError, table
 from gateway.settings_sources import SourcedSettings, load_sourced_settings
@@ -27,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         check_rooms()
-        if arguments[:1] == ["play"]:  # has flags of its own, which argparse must not see here
+        if arguments[:1] in (["wav"], ["play"]):  # has flags of its own, which argparse must not see here
             return _play(arguments[1:])
         parsed = _parser().parse_args(arguments)
         return cast(int, parsed.run(parsed))
@@ -37,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(error), EXIT_FAILED)
 
 
-def _fail(sentence: str, status: int) -> int:
-    print(f"duplex-gateway: {sentence}", file=sys.stderr)
+def _fail(sentence: str, status: int, program: str = "duplex-gateway") -> int:
+    print(f"{program}: {sentence}", file=sys.stderr)
     return status
 
 
@@ -90,7 +92,12 @@ def _parser() -> argparse.ArgumentParser:
     replay.set_defaults(run=_replay)
     _add_rehearse(commands.add_parser("rehearse", help="hold a conversation with scripted engines, without waiting"))
     commands.add_parser("version", help="print the version").set_defaults(run=_version)
-    commands.add_parser("play", help="send a WAV file to a gateway and save the answer", add_help=False)
+    commands.add_parser(
+        "wav",
+        aliases=["play"],
+        help="speak a WAV file to a gateway and save the answer, or compare targets by the same meter",
+        add_help=False,
+    )
     return parser
 
 
@@ -176,7 +183,11 @@ def _settings(parsed: argparse.Namespace) -> Settings:
 
 
 def _serve(parsed: argparse.Namespace) -> int:
-    decision = _decided(parsed)
+    return serve_decided(_decided(parsed), "duplex-gateway")
+
+
+def serve_decided(decision: Decision, program: str) -> int:
+    """Serve until told to stop, and return the exit status. `program`: what the console calls it."""
     settings = decision.settings
     # Heavy imports wait until the settings are known to be right: a typo is answered at once.
     from gateway.app import create_app, service_of
@@ -188,12 +199,12 @@ def _serve(parsed: argparse.Namespace) -> int:
     try:
         sockets, tls = open_listeners(settings, settings.home or default_home())
     except (CertificateError, ListenError) as error:
-        return _fail(str(error), EXIT_FAILED)
+        return _fail(str(error), EXIT_FAILED, program)
     port = sockets[0].getsockname()[1]
     app = create_app(settings)
     service = service_of(app)
     profile, *others = decision.told
-    _print(f"duplex-gateway {distribution_version()}: loading {profile}")
+    _print(f"{program} {distribution_version()}: loading {profile}")
     for line in others:
         _print(f"  {line}")
 
@@ -204,13 +215,15 @@ def _serve(parsed: argparse.Namespace) -> int:
         for info in service.engines:
             details = ", ".join(part for part in (info.source, info.licence) if part)
             _print(f"  {info.role}: {info.name}" + (f" ({details})" if details else ""))
+        for name, remote in all_remotes(settings).items():
+            _print(f"  remote: ?model={name} is relayed to {urlsplit(http_url(remote.base_url)).netloc}")
         if tls is not None:
             _print_tls(tls)
         _print(_ready_line(settings, port))
         return True
 
     serve(app, settings, sockets, when_settled, tls)
-    return _fail(service.failure, EXIT_FAILED) if service.failure else 0
+    return _fail(service.failure, EXIT_FAILED, program) if service.failure else 0
 
 
 def _print_tls(tls: TlsListener) -> None:

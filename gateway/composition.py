@@ -10,17 +10,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gateway.backends.cascade import CascadeBackend, Tap
+from gateway.backends.interface import Backend
 from gateway.backends.language_limits import language_limits
+from gateway.backends.native import NativeBackend, limits_of
 from gateway.event_log import EventLog, EventLogWriter
 from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
 from gateway.mcp.allowed_hosts import AllowedHosts
+from gateway.observing.observer import SessionObserver
 from gateway.observing.sessions import ObservedSessions
 from gateway.recording.disk import RecordingDisk
 from gateway.recording.recorder import SessionRecorder
 from gateway.session import Session
-from gateway.session_request import DEFAULT_MODEL, SessionRequest
+from gateway.session_request import DEFAULT_MODEL, DUPLEX, SessionRequest
 from gateway.settings import Settings
+from gateway.sound_level import rms_level
+from gateway.turns.duplex_turns import DuplexSettings, SpeechStartedPolicy
 from gateway.turns.settings import Deadlines
 from models.inference_worker import InferenceWorker
 from models.interfaces import Engines
@@ -44,7 +49,7 @@ def new_session(
     now: Callable[[], Samples] | None = None,
     taps: Sequence[Tap] = (),
 ) -> Session:
-    """Return a new session on the cascade, the only backend so far.
+    """Return a new session on the backend that was asked for.
 
     `listening` listens for echoes; None: the event loop does. `now`: another gateway clock than the machine's.
     """
@@ -62,25 +67,18 @@ def new_session(
         lambda user, reply: language_limits(engines, user, reply).fields,
     )
     recorder = None if recordings is None else SessionRecorder(recordings, session_id, random_id, playout_delay)
-    backend = CascadeBackend(
-        engines,
-        new_id=random_id if recorder is None else recorder.new_id,
-        now=now,
-        session_key=session_id,
-        deadlines=Deadlines(
-            transcript=samples_from_s(settings.asr_timeout_s),
-            first_token=samples_from_s(settings.llm_first_token_timeout_s),
-            next_token=samples_from_s(settings.llm_next_token_timeout_s),
-            speech=samples_from_s(settings.tts_timeout_s),
-        ),
-        playout_delay=playout_delay,
-        user_language=settings.asr_language,
-        reply_language=settings.tts_language,
-        taps=(observer.told, *taps) if recorder is None else (observer.told, recorder.tap, *taps),
-    )
-    observer.follow(backend.machine)
-    if recorder is not None:
-        recorder.begin(backend.machine.settings)
+    backend: Backend
+    limits = None
+    if request.backend == DUPLEX:
+        backend = _native(settings, engines, now, observer, recorder)
+        assert engines.native is not None
+        limits = limits_of(engines.native.abilities, restarts=settings.duplex_restart_on_update)
+    else:
+        cascade = _cascade(settings, engines, session_id, now, playout_delay, observer, recorder, taps)
+        observer.follow(cascade.machine)
+        if recorder is not None:
+            recorder.begin(cascade.machine.settings)
+        backend = cascade
     return Session(
         session_id=session_id,
         protocol=SessionProtocol(
@@ -92,6 +90,7 @@ def new_session(
             kind=request.kind,
             g711=G711Codec(),
             initial=request.session,
+            limits=limits,
         ),
         backend=backend,
         hearing=Hearing(
@@ -108,6 +107,52 @@ def new_session(
         observer=observer,
         playout_delay=playout_delay,
     )
+
+
+def _cascade(
+    settings: Settings,
+    engines: Engines,
+    session_id: str,
+    now: Callable[[], Samples],
+    playout_delay: Samples,
+    observer: SessionObserver,
+    recorder: SessionRecorder | None,
+    taps: Sequence[Tap],
+) -> CascadeBackend:
+    return CascadeBackend(
+        engines,
+        new_id=random_id if recorder is None else recorder.new_id,
+        now=now,
+        session_key=session_id,
+        deadlines=Deadlines(
+            transcript=samples_from_s(settings.asr_timeout_s),
+            first_token=samples_from_s(settings.llm_first_token_timeout_s),
+            next_token=samples_from_s(settings.llm_next_token_timeout_s),
+            speech=samples_from_s(settings.tts_timeout_s),
+        ),
+        playout_delay=playout_delay,
+        user_language=settings.asr_language,
+        reply_language=settings.tts_language,
+        taps=(observer.told, *taps) if recorder is None else (observer.told, recorder.tap, *taps),
+    )
+
+
+def _native(
+    settings: Settings,
+    engines: Engines,
+    now: Callable[[], Samples],
+    observer: SessionObserver,
+    recorder: SessionRecorder | None,
+) -> NativeBackend:
+    assert engines.native is not None
+    observer.follow_duplex()
+    if recorder is not None:
+        recorder.begin_unreplayable(DUPLEX)
+    told = DuplexSettings(
+        speech_started=SpeechStartedPolicy(settings.duplex_speech_started), on_hold=settings.duplex_on_hold
+    )
+    taps = (observer.duplex_told,) if recorder is None else (observer.duplex_told, recorder.told)
+    return NativeBackend(engines.native, new_id=random_id, now=now, level=rms_level, settings=told, taps=taps)
 
 
 def session_defaults(settings: Settings, dialect: Dialect) -> SessionDefaults:

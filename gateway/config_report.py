@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from gateway.engine_choice import PROFILES
+from gateway.masking import MASK, masked_url
 from gateway.profile_choice import Decision
-from gateway.settings import Entry, shown_value, table
+from gateway.remote_settings import REMOTES
+from gateway.settings import Entry, Remote, shown_value, table
 from gateway.settings_sources import DEFAULT
 from models.engine_plan import EnginePlan
 
 _UNSET = "–"
+_REMOTES_FROM = "duplex-gateway.toml or environment"
 
 
 def config_table(decision: Decision) -> str:
@@ -21,6 +24,7 @@ def config_table(decision: Decision) -> str:
     for entry in table():
         value, source = _effective(decision, entry)
         rows.append((entry.name, _text(value), source))
+    rows += [(f"{REMOTES}.{name}", _remote(remote), _REMOTES_FROM) for name, remote in _named(decision)]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     widths[1] = min(widths[1], 60)  # a long value moves only its own source
     lines = [f"{name:<{widths[0]}}  {value:<{widths[1]}}  {source}" for name, value, source in rows]
@@ -34,7 +38,19 @@ def config_json(decision: Decision) -> str:
         value, source = _effective(decision, entry)
         shown = str(value) if isinstance(value, Path) else value
         settings[entry.name] = {"value": shown, "source": source, "env": entry.env, "flag": entry.flag}
+    for name, remote in _named(decision):
+        settings[f"{REMOTES}.{name}"] = {"value": _remote(remote), "source": _REMOTES_FROM}
     return json.dumps({"told": decision.told, "settings": settings}, indent=2, ensure_ascii=False)
+
+
+def _named(decision: Decision) -> list[tuple[str, Remote]]:
+    return [(remote.name, remote) for remote in decision.settings.remotes]
+
+
+def _remote(remote: Remote) -> str:
+    """Return what may be seen of a named server."""
+    details = [f"model {remote.model}" if remote.model else "", remote.dialect, f"key {MASK}" if remote.api_key else ""]
+    return f"{masked_url(remote.base_url)} ({', '.join(detail for detail in details if detail)})"
 
 
 def _effective(decision: Decision, entry: Entry) -> tuple[object, str]:

@@ -15,6 +15,7 @@ from models.engine_plan import (
     AsrEngine,
     ChatEngine,
     EnginePlan,
+    NativeEngine,
     TtsEngine,
 )
 
@@ -76,6 +77,13 @@ def engine_plan(settings: Settings) -> EnginePlan:
             api_key=settings.foreground_api_key,
         ),
         judges=() if settings.end_of_turn == ("off",) else settings.end_of_turn,
+        native=replace(
+            plan.native,
+            engine=_native_engine(settings, plan),
+            model=_expanded(settings.duplex_model),
+            tiny=settings.duplex_tiny,
+            alone=not settings.cascade,
+        ),
     )
 
 
@@ -106,6 +114,12 @@ def _chat_engine(settings: Settings, plan: EnginePlan) -> ChatEngine:
     if settings.foreground != "profile":
         return settings.foreground
     return "embedded" if settings.foreground_gguf is not None else plan.chat.engine
+
+
+def _native_engine(settings: Settings, plan: EnginePlan) -> NativeEngine:
+    if settings.duplex_base_url:  # the model is elsewhere: `?model=duplex` is relayed
+        return "none"
+    return plan.native.engine if settings.duplex == "profile" else settings.duplex
 
 
 def _expanded(model: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from math import log10
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,15 +66,17 @@ class Hearing:
         self._sent.settle(now)  # or minutes of audio in one append would all be compared with a reply long over
         self._recent += append.pcm
         probabilities = await self._stream.feed(append.pcm)
+        if not probabilities:
+            return append
         first = self._heard_until
         self._heard_until += len(probabilities) * VAD_FRAME_SAMPLES
-        levels = await self._levels(first) if probabilities else []
+        levels = await self._levels(first)
         ends = [first + (index + 1) * VAD_FRAME_SAMPLES for index in range(len(probabilities))]
         shares = await self._shares([end for end, p in zip(ends, probabilities, strict=True) if p >= POSSIBLE_SPEECH])
         del self._recent[: -bytes_from_samples(WINDOW + self._clock.received - self._heard_until)]
-        return replace(
-            append,
-            frames=tuple(
+        return AppendAudio(
+            append.pcm,
+            tuple(
                 SpeechFrame(end, probability, level, shares.get(end, 0.0))
                 for end, probability, level in zip(ends, probabilities, levels, strict=True)
             ),
@@ -157,6 +159,7 @@ class Hearing:
 
 def levels_dbfs(frames: NDArray[np.int16]) -> list[float]:
     """Return the RMS level of each row of int16 [frames, samples] in dB below full scale (a full square wave is 0)."""
-    mean_square = np.einsum("fs,fs->f", frames, frames, dtype=np.float64, casting="unsafe") / frames.shape[1]
-    levels = 10 * np.log10(np.maximum(mean_square, 1e-9) / _FULL_SCALE**2)
-    return [float(level) for level in np.maximum(levels, SILENT_DBFS)]
+    samples = frames.astype(np.float32)
+    energies: list[float] = np.einsum("fs,fs->f", samples, samples).tolist()
+    lowest = 10 ** (SILENT_DBFS / 10)
+    return [10 * log10(max(energy / frames.shape[1] / _FULL_SCALE**2, lowest)) for energy in energies]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -21,6 +21,8 @@ class TurnKind(StrEnum):
     """The client's request for a response that no new speech stands behind: a typed turn, a tool's result."""
     IDLE = "idle"
     """The silence in which the agent speaks up by itself."""
+    OWN = "own"
+    """The model's own will: what it says when nobody has finished speaking, nor asked for anything."""
 
 
 class Outcome(StrEnum):
@@ -36,6 +38,8 @@ class Outcome(StrEnum):
     """The response called functions, and no response followed their results."""
     FAILED = "failed"
     """The response failed."""
+    BACKCHANNEL = "backchannel"
+    """It was a sound without words, as in "mm-hm", and answered nothing."""
     UNANSWERED = "unanswered"
     """No response came for it."""
 
@@ -58,6 +62,20 @@ class Round:
     sent: Samples = 0
     audible_at: Samples | None = None
     """Where in the response's audio its first audible sample lies; None as long as all was silence."""
+    audible_until: Samples = 0
+    """Where its last one lies."""
+
+    def sounds(self, samples: Samples, spans: Sequence[tuple[Samples, Samples]]) -> None:
+        """Note audio that was made; `spans`: where in the response it is audible."""
+        self.made += samples
+        if spans:
+            self.audible_at = spans[0][0] if self.audible_at is None else self.audible_at
+            self.audible_until = spans[-1][1]
+
+    @property
+    def audible_for(self) -> Samples:
+        """From its first audible sample to the last one so far."""
+        return self.audible_until - (self.audible_at or 0)
 
     def mark(self, stage: Stage, start: Samples, end: Samples) -> None:
         """Note a stage's first end."""
@@ -105,12 +123,15 @@ class Turn:
         spans = in_order(LISTENING, explain(self.item_id), self.listening)
         if spans and spans[0].stage is Stage.VAD_HANG:
             spans[0] = replace(spans[0], start=min(self.begin, spans[0].end))
-        for answer in self.rounds:
+        own = [explain(answer.response_id) for answer in self.rounds]
+        if own and (floor := own[0].get(Stage.FLOOR)) is not None:
+            spans = [replace(floor, start=min(self.begin, floor.end))]  # such a model waits for no commit
+        for answer, account in zip(self.rounds, own, strict=True):
             marks = answer.marks
             if outcome is not Outcome.HEARD:
                 marks = {stage: span for stage, span in marks.items() if stage is not Stage.PLAYOUT}
             spans += in_order((Stage.TOOLS,), marks)
-            spans += in_order(ROUND, explain(answer.response_id), marks)
+            spans += in_order(ROUND, account, marks)
             answer.marks = {}
         self.listening = {}
         self.waterfall = Waterfall(self.begin, tuple(spans))

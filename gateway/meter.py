@@ -1,8 +1,8 @@
 """Measures a session at its border, on the gateway clock, whatever backend stands behind it.
 
 It sees all input, all output and all events, judges speech by the session's one VAD and audible output by one gate, and
-is the only source of figures that compare backends: when a turn began and when its answer was heard. A backend may
-explain what it did in between.
+is the only source of figures that compare backends: when a turn began and when its answer was heard, and how soon the
+agent gave way to a voice over its own. A backend may explain what it did in between.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
+from gateway.audible_output import AudibleOutput
 from gateway.measured_turn import Explain, Outcome, Round, Turn, TurnKind
+from gateway.overlaps import Overlap, Overlaps
+from gateway.turns.overlap_policy import ECHO_SHARE
 from gateway.waterfall import Span, Stage
 from models.interfaces import VAD_FRAME_SAMPLES
 from protocol.audio_time import Samples, samples_from_bytes, samples_from_ms
@@ -24,6 +25,7 @@ from protocol.backend_events import (
     EndReason,
     EndStatus,
     FunctionCallStarted,
+    InputCleared,
     InputCommitted,
     InputTimedOut,
     InputTranscriptCompleted,
@@ -45,12 +47,6 @@ logger = logging.getLogger(__name__)
 SPEECH_THRESHOLD = 0.5
 """Reference VAD: a frame at or above this is speech (Silero's default), whatever threshold the client asked for."""
 
-AUDIBLE_DBFS = -45.0
-"""Output counts as heard from this level on (turn-taking metrics: agent speech is above −45 dBFS)."""
-
-GATE_WINDOW: Samples = samples_from_ms(10)
-"""Window of the audibility gate."""
-
 KEPT_TURNS = 32
 """Turns whose figures are kept per session (chosen)."""
 
@@ -69,7 +65,8 @@ OPEN_TURNS = 64
 ASSUMED_PLAYOUT_DELAY: Samples = samples_from_ms(150)
 """From the socket to the user's ear (design: playout): the same for all backends, or they could not be compared."""
 
-_AUDIBLE_RMS = 32768.0 * 10.0 ** (AUDIBLE_DBFS / 20.0)
+LONGEST_BACKCHANNEL: Samples = samples_from_ms(1_000)
+"""A sound without words that is shorter than this takes no turn (the rule of Full-Duplex-Bench)."""
 
 
 class _Voice(NamedTuple):
@@ -93,6 +90,8 @@ class Meter:
         playout_delay: Samples = ASSUMED_PLAYOUT_DELAY,
         explain: Explain = lambda _key: {},
         on_turn: Callable[[Turn, Samples], None] = lambda _turn, _now: None,
+        on_overlap: Callable[[Overlap, Samples], None] = lambda _overlap, _now: None,
+        backchannels: bool = False,
     ) -> None:
         self.turns: deque[Turn] = deque(maxlen=KEPT_TURNS)
         self._session_id = session_id
@@ -112,6 +111,11 @@ class Meter:
         self._running = ""
         self._player_end: Samples = 0
         self._beside: deque[str] = deque(maxlen=BESIDE)
+        self._backchannels = backchannels
+        self._user_speaks = False
+        self._early: Turn | None = None  # began while the user's turn was not known to be over
+        self._output_heard = AudibleOutput()
+        self.overlaps = Overlaps(self._output_heard, on_overlap)
 
     # --- what passes the border ------------------------------------------------------------------------------------
 
@@ -123,7 +127,9 @@ class Meter:
             if frame.probability >= SPEECH_THRESHOLD:
                 if self._voices and self._voices[-1].until == frame.until - VAD_FRAME_SAMPLES:
                     self._voices.pop()
-                self._voices.append(_Voice(frame.until, now - (self._received - frame.until)))
+                at = now - (self._received - frame.until)
+                self._voices.append(_Voice(frame.until, at))
+                self.overlaps.voice(at - VAD_FRAME_SAMPLES, at, now, echo=frame.echo >= ECHO_SHARE)
 
     def asked(self, response_id: str, now: Samples) -> None:
         """Note that the client asked for a response of the conversation."""
@@ -138,6 +144,7 @@ class Meter:
             return None
         start = max(now + self._playout_delay, self._player_end)
         self._player_end = start + samples
+        self._output_heard.sent(response_id, samples, start, now)
         turn = self._open.get(response_id)
         if turn is None:
             return None
@@ -155,6 +162,9 @@ class Meter:
     def truncated(self, item_id: str, heard: Samples, now: Samples) -> None:
         """Note that the client's player stopped the item `item_id` after `heard` samples: its word is the last."""
         self._player_end = min(self._player_end, now)
+        stopped = self._output_heard.stop_item(item_id, heard, now)
+        if stopped is not None:
+            self.overlaps.client_stopped(item_id, stopped)
         for turn in list(self._open.values()):
             answer = turn.rounds[-1]
             if answer.item_id == item_id and (answer.audible_at is None or heard <= answer.audible_at):
@@ -163,14 +173,17 @@ class Meter:
     def settle(self, now: Samples) -> None:
         """Let time pass up to `now`: an answer that is due has been heard."""
         for turn in list(self._open.values()) if self._open else ():
-            if turn.heard is not None and turn.heard <= now:
+            if turn.heard is not None and turn.heard <= now and self._is_answer(turn):
                 self._close(turn, Outcome.HEARD, now)
+        self.overlaps.settle(self._running, now)
 
     def close(self, now: Samples) -> None:
         """The session is over: nothing that is awaited comes any more."""
         self.settle(now)
+        self.overlaps.close(now)
         for turn in list(self._open.values()):
-            self._close(turn, Outcome.CUT, now)
+            heard = turn.heard is not None and turn.heard <= now
+            self._close(turn, Outcome.HEARD if heard else Outcome.CUT, now)
         self._close_calls(now)
         self._drop_waiting(now)
 
@@ -180,6 +193,9 @@ class Meter:
         match event:
             case SpeechStarted(start=start):
                 self._speech_start = start
+                self._user_speaks = True
+            case InputCleared():
+                self._user_speaks = False
             case SpeechStopped(item_id=item_id, end=end):
                 speech_end = self._spoken_by(end)
                 if speech_end is not None:
@@ -202,6 +218,7 @@ class Meter:
                     self._close(self._waiting.pop(), Outcome.UNANSWERED, now)
             case PlayoutCut():
                 self._cut_agent = True
+                self.overlaps.gave_way(now)
                 self._flushed(now)
             case _:
                 self._output(event, now)
@@ -234,9 +251,31 @@ class Meter:
             kind = TurnKind.IDLE if item_id == self._idle_item else TurnKind.COMMIT
             self._wait(Turn(kind, now, item_id), now)
         turn = self._waiting[-1]
+        self._user_speaks = False
         if turn.kind is TurnKind.SPEECH:
             turn.listening[Stage.EOT_WAIT] = Span(Stage.EOT_WAIT, turn.begin, now)
+            if (early := self._early_answer()) is not None:
+                self._waiting.pop()
+                early.kind, early.item_id, early.barge_in = TurnKind.SPEECH, turn.item_id, turn.barge_in
+                early.begin = turn.begin if early.heard is None else min(turn.begin, early.heard)
+                return
         self._just_committed = True
+
+    def _early_answer(self) -> Turn | None:
+        """Return the answer that the agent began before the user's turn was known to be over, once."""
+        early, self._early = self._early, None
+        if early is None or early.response_id not in self._open or early.rounds[-1].first_text is None:
+            return None
+        return early
+
+    def _is_answer(self, turn: Turn) -> bool:
+        """Return whether what is heard of a response is known to be a turn, and whose it is."""
+        answer = turn.rounds[-1]
+        if turn is self._early and self._user_speaks:
+            return False  # perhaps the answer to a turn that is not known to be over yet
+        if not self._backchannels or answer.first_text is not None or answer.response_id != self._running:
+            return True
+        return answer.audible_for >= LONGEST_BACKCHANNEL
 
     def _transcribed(self, item_id: str, now: Samples) -> None:
         for turn in (*self._open.values(), *self._waiting):
@@ -254,6 +293,8 @@ class Meter:
         self._close_calls(now)
         if len(self._open) >= OPEN_TURNS:
             self._close(next(iter(self._open.values())), Outcome.CUT, now)
+        if turn.kind is TurnKind.OWN and self._user_speaks:
+            self._early = turn
         turn.start_round(response_id, now)
         self._open[response_id] = turn
         self._running = response_id
@@ -267,7 +308,9 @@ class Meter:
             turn = self._waiting.pop()  # one response answers all that was said so far; the last has waited for it
             self._drop_waiting(now)
             return turn
-        return self._with_calls or Turn(TurnKind.REQUEST, now if asked_at is None else asked_at)
+        if self._with_calls is not None:
+            return self._with_calls
+        return Turn(TurnKind.OWN, now) if asked_at is None else Turn(TurnKind.REQUEST, asked_at)
 
     def _close_calls(self, now: Samples) -> None:
         turn, self._with_calls = self._with_calls, None
@@ -277,6 +320,7 @@ class Meter:
     def _flushed(self, now: Samples) -> None:
         """The player was emptied by the user's voice: what waits to be heard never will be."""
         self._player_end = min(self._player_end, now)
+        self._output_heard.flush(now)
         for response_id, turn in list(self._open.items()):
             if response_id != self._running:
                 self._close(turn, Outcome.CUT, now)
@@ -287,6 +331,13 @@ class Meter:
             self._running = ""
             self._just_committed = False
             self._cut_agent = self._cut_agent or event.reason is EndReason.TURN_DETECTED
+            if event.reason is EndReason.TURN_DETECTED:
+                self.overlaps.gave_way(now)
+            elif event.status is EndStatus.CANCELLED:
+                self.overlaps.client_cancelled(response_id)
+        spans = []
+        if isinstance(event, OutputAudio) and response_id not in self._beside:
+            spans = self._output_heard.made(response_id, event.item_id, event.pcm)
         turn = self._open.get(response_id)
         if turn is None:
             return
@@ -302,7 +353,8 @@ class Meter:
                 answer.marks[Stage.TOOL_CALL] = Span(Stage.TOOL_CALL, answer.first_text, now)
             case OutputAudio(item_id=item_id, pcm=pcm):
                 answer.item_id = item_id
-                self._audio(answer, pcm, now)
+                answer.mark(Stage.TTS_TTFA, answer.began if answer.first_text is None else answer.first_text, now)
+                answer.sounds(samples_from_bytes(len(pcm)), spans)
             case ResponseEnded():
                 self._ended(turn, answer, event, now)
             case _:
@@ -311,19 +363,16 @@ class Meter:
     def _first_text(self, answer: Round, now: Samples) -> None:
         if answer.first_text is None:
             answer.first_text = now
+            if answer.audible_at is not None:
+                return  # words that come behind their sound were not waited for
             answer.mark(Stage.LLM_TTFT, answer.began, now)
-
-    def _audio(self, answer: Round, pcm: bytes, now: Samples) -> None:
-        """Look for the first sound, and only for that."""
-        answer.mark(Stage.TTS_TTFA, answer.began if answer.first_text is None else answer.first_text, now)
-        if answer.audible_at is None and (at := _audible_from(pcm)) is not None:
-            answer.audible_at = answer.made + at
-        answer.made += samples_from_bytes(len(pcm))
 
     def _ended(self, turn: Turn, answer: Round, event: ResponseEnded, now: Samples) -> None:
         if event.status is EndStatus.CANCELLED and turn.heard is None:
             self._close(turn, Outcome.CUT, now)  # what had been made of it is not sent any more
         elif answer.audible_at is not None:
+            if self._was_backchannel(answer, event):
+                self._not_an_answer(turn, now)
             return  # its sound is on the way
         elif event.status is EndStatus.FAILED:
             self._close(turn, Outcome.FAILED, now)
@@ -335,6 +384,25 @@ class Meter:
             self._with_calls = turn
         else:
             self._close(turn, Outcome.SILENT, now)
+
+    def _was_backchannel(self, answer: Round, event: ResponseEnded) -> bool:
+        if not self._backchannels or answer.first_text is not None or answer.calls:
+            return False
+        return answer.audible_for < LONGEST_BACKCHANNEL and event.status is EndStatus.COMPLETED
+
+    def _not_an_answer(self, turn: Turn, now: Samples) -> None:
+        """What was taken for an answer was a nod: it has an account of its own, and the turn waits on."""
+        answer = turn.rounds.pop()
+        self._open.pop(answer.response_id, None)
+        self.overlaps.forget(answer.response_id)
+        nod = Turn(TurnKind.OWN, answer.began, heard=turn.heard, rounds=[answer])
+        turn.heard = None
+        if turn.rounds:
+            self._with_calls = turn
+        elif turn.kind is not TurnKind.OWN:
+            turn.listening.pop(Stage.REQUEST, None)
+            self._waiting.appendleft(turn)
+        self._close(nod, Outcome.BACKCHANNEL, now)
 
     # --- a closed account ------------------------------------------------------------------------------------------
 
@@ -353,14 +421,3 @@ class Meter:
             " ".join(f"{stage}_ms={length}" for stage, length in account.stages_ms().items()),
         )
         self._on_turn(turn, now)
-
-
-def _audible_from(pcm: bytes) -> Samples | None:
-    """Return where `pcm` becomes audible, in whole gate windows, or None."""
-    if not pcm:
-        return None
-    samples = np.frombuffer(pcm, dtype="<i2").astype(np.float32)
-    whole = len(samples) - len(samples) % GATE_WINDOW
-    windows = samples[:whole].reshape(-1, GATE_WINDOW) if whole else samples.reshape(1, -1)
-    loud = np.flatnonzero(np.sqrt(np.mean(windows**2, axis=1)) >= _AUDIBLE_RMS)
-    return int(loud[0]) * GATE_WINDOW if len(loud) else None

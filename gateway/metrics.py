@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from gateway.measured_turn import Outcome, TurnKind
 from gateway.observing.kinds import Kind
 from gateway.observing.story import IMMEDIATE
+from gateway.overlaps import OverlapOutcome
 from gateway.service import Service
 from gateway.turns.observations import OverlapVerdict, PauseVerdict, SpeculationFate
 from gateway.waterfall import Stage
@@ -23,6 +24,9 @@ from protocol.audio_time import Samples, s_from_samples
 
 BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 """Of stages and turns (chosen: fine where turn-taking's targets lie, 0.1 to 1 s)."""
+
+FACTORS = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 2.0)
+"""Buckets of shares of real time (chosen: fine where a full-duplex model begins to fall behind)."""
 
 LABEL_VALUES = 64
 """Different values of one label whose set is open (chosen: more codes than there are)."""
@@ -66,6 +70,23 @@ class Metrics:
             registry=registry,
         )
         self._turns = _counter(registry, "turns", "Turns.", ["kind", "outcome"])
+        self._yields = _seconds(registry, "yield", "From the user's voice over the agent's until the agent gave way.")
+        self._stops = _seconds(registry, "stop", "From the user's voice over the agent's until its last was heard.")
+        self._overlaps = _counter(
+            registry, "overlaps", "The user's voice over the agent's, by what came of it.", ["outcome"]
+        )
+        self._factors = Histogram(
+            "duplex_gateway_model_real_time_factor",
+            "Time that a full-duplex model needed for a second of audio; above 1 it is too slow.",
+            buckets=FACTORS,
+            registry=registry,
+        )
+        self._backlog = _seconds(
+            registry, "model_backlog", "Audio that waited for a full-duplex model, every few seconds."
+        )
+        self._unheard = _counter(
+            registry, "model_unheard_seconds", "Audio that a full-duplex model was too slow to hear.", []
+        )
         self._barge_ins = _counter(registry, "barge_ins", "Sounds over the agent, by what they were.", ["verdict"])
         self._pauses = _counter(registry, "pauses", "Decisions about pauses.", ["verdict"])
         self._speculations = _counter(registry, "speculations", "Replies begun before a turn was over.", ["fate"])
@@ -78,6 +99,7 @@ class Metrics:
         _begin_at_zero(self._stages, Stage)
         _begin_at_zero(self._totals, TurnKind)
         _begin_at_zero(self._barge_ins, [*OverlapVerdict, IMMEDIATE])
+        _begin_at_zero(self._overlaps, OverlapOutcome)
         _begin_at_zero(self._pauses, PauseVerdict)
         _begin_at_zero(self._speculations, SpeculationFate)
         for kind in TurnKind:
@@ -105,6 +127,15 @@ class Metrics:
                     self._stages.labels(stage).observe(length_ms / 1000)
                 if fields["outcome"] is Outcome.HEARD:
                     self._totals.labels(fields["turn"]).observe(fields["total_ms"] / 1000)
+            case Kind.OVERLAP_MEASURED:
+                self._overlaps.labels(fields["outcome"]).inc()
+                for metric, length_ms in ((self._yields, fields["yield_ms"]), (self._stops, fields["stop_ms"])):
+                    if length_ms is not None:
+                        metric.observe(length_ms / 1000)
+            case Kind.MODEL_PACE:
+                self._factors.observe(fields["real_time_factor"])
+                self._backlog.observe(fields["backlog_ms"] / 1000)
+                self._unheard.inc(fields["unheard_ms"] / 1000)
             case Kind.OVERLAP_VERDICT:
                 self._barge_ins.labels(fields["verdict"]).inc()
             case Kind.END_OF_TURN_VERDICT:
@@ -152,6 +183,10 @@ class _ServiceCollector(Collector):
 
 def _counter(registry: CollectorRegistry, name: str, text: str, labels: list[str]) -> Counter:
     return Counter(f"duplex_gateway_{name}", text, labels, registry=registry)
+
+
+def _seconds(registry: CollectorRegistry, name: str, text: str) -> Histogram:
+    return Histogram(f"duplex_gateway_{name}_seconds", text, buckets=BUCKETS_S, registry=registry)
 
 
 def _begin_at_zero(metric: Counter | Histogram, values: Iterable[str]) -> None:

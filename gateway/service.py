@@ -56,9 +56,10 @@ class Service:
         finally:
             self.sessions_active -= 1
 
-    def ready(self, engines: tuple[EngineInfo, ...]) -> None:
-        """Note that the engines are loaded."""
+    def ready(self, engines: tuple[EngineInfo, ...], backends: tuple[str, ...] | None = None) -> None:
+        """Note that the engines are loaded, and which backends they make; None: those that were expected."""
         self.engines = engines
+        self.backends = backends or self.backends
         self.state = ServiceState.READY
         self.settled.set()
 

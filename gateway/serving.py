@@ -21,7 +21,7 @@ from typing import cast
 import uvicorn
 from starlette.applications import Starlette
 
-from gateway.local_certificate import CertificateError, local_certificate, server_context
+from gateway.local_certificate import CertificateError, local_certificate, server_context, without_tickets
 from gateway.settings import Settings
 
 GRACE_S = 2
@@ -180,7 +180,12 @@ def server_config(app: Starlette, settings: Settings) -> uvicorn.Config:
         timeout_graceful_shutdown=GRACE_S,
         ssl_certfile=settings.ssl_certfile,
         ssl_keyfile=settings.ssl_keyfile,
+        ssl_context_factory=_tls_context if settings.ssl_certfile is not None else None,
     )
+
+
+def _tls_context(_config: uvicorn.Config, default: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    return without_tickets(default())
 
 
 def configure_logging(level: str) -> None:

@@ -63,8 +63,10 @@ class Session:
         self.meter = Meter(
             session_id,
             playout_delay=playout_delay,
-            explain=self._observer.marks.take,
+            explain=self._observer.explain,
             on_turn=self._observer.turn_closed,
+            on_overlap=self._observer.overlapped,
+            backchannels=backend.capabilities.backchannels,
         )
         self._protocol = protocol
         self._wire = Wire(dialect)
@@ -92,6 +94,7 @@ class Session:
                     async for event in events:
                         now = self._now()
                         self.meter.saw(event, now)
+                        self._observer.saw(event, now)
                         self._log.record("backend", now, event)
                         if self._recorder is not None:
                             self._recorder.saw(event, now)
@@ -161,6 +164,7 @@ class Session:
                 case ToBackend(command=AppendAudio() as append):
                     heard = await self._hearing.hear(append, self._now())
                     self.meter.heard_user(heard, self._now())
+                    self._observer.heard_user(heard, self._now())
                     if self._recorder is not None:
                         self._recorder.user_audio(append.pcm, self._now())
                     self._backend.submit(heard)
@@ -182,6 +186,7 @@ class Session:
                 self._unsend(self.outbox.discard_item_audio(item_id))
             case ToBackend(command=command):
                 self._measure(command)
+                self._observer.commanded(command, self._now())
                 if isinstance(command, ItemTruncated):
                     self._hearing.truncated(command.item_id, self._now())
                     if self._recorder is not None:

@@ -10,6 +10,7 @@ from protocol.session_settings import SessionKind
 from protocol.wire import Dialect
 
 CASCADE = "cascade"
+DUPLEX = "duplex"
 
 DEFAULT_MODEL = "gpt-realtime"
 """What a session calls its model when nobody named one."""

@@ -22,6 +22,8 @@ Profile = Literal["auto", "embedded", "quality", "mlx", "endpoints", "scripted"]
 VadChoice = Literal["profile", "silero", "scripted"]
 AsrChoice = Literal["profile", "moonshine", "onnx", "whisper", "mlx", "endpoint", "scripted"]
 TtsChoice = Literal["profile", "piper", "kokoro", "mlx", "endpoint", "scripted"]
+DuplexChoice = Literal["profile", "none", "scripted", "voicechat", "moshi"]
+SpeechStarted = Literal["yield", "always", "idle_only"]
 ForegroundChoice = Literal["profile", "embedded", "endpoint", "scripted"]
 DeviceChoice = Literal["auto", "cpu", "cuda", "coreml"]
 ThinkingChoice = Literal["unchanged", "off", "chat_template_kwargs", "reasoning_effort"]
@@ -29,6 +31,9 @@ END_OF_TURN_JUDGES = ("audio", "probability", "verdict", "lexical")
 """What `end_of_turn` may name, besides `auto` and `off`."""
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+RemoteDialect = Literal["ga", "beta"]
 
 
 class SettingsError(Exception):
@@ -47,6 +52,17 @@ def _setting(
     """Return a dataclass field that carries its own documentation (`Any`: its type is the annotation's)."""
     metadata = {"help": help_text, "env": env, "secret": secret, "at_least": at_least, "at_most": at_most}
     return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Another Realtime server behind the model `name`: its base URL, its key, the model to ask it for ("": none)."""
+
+    name: str
+    base_url: str
+    api_key: str = dataclasses.field(default="", repr=False)
+    model: str = ""
+    dialect: RemoteDialect = "ga"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -136,6 +152,34 @@ class Settings:
     )
     tts_language: str = _setting("", "language of the voice, such as fr; empty: the voice's own", env="TTS_LANGUAGE")
 
+    duplex: DuplexChoice = _setting(
+        "profile", "native full-duplex model, as ?model=duplex: none, voicechat (Apple Silicon), moshi, scripted"
+    )
+    cascade: bool = _setting(True, "serve the cascade; off: the full-duplex model alone, as `duplex-server` does")
+    duplex_model: str = _setting(
+        "",
+        "its weights: a name on the model hub or a folder; with DUPLEX_BASE_URL its name there, duplex if empty",
+        env="DUPLEX_MODEL",
+    )
+    duplex_base_url: str = _setting(
+        "",
+        "Realtime server behind ?model=duplex, such as a `duplex-server`'s http://192.0.2.7:8765/v1; empty: in process",
+        env="DUPLEX_BASE_URL",
+    )
+    duplex_api_key: str = _setting("", "key for that server", env="DUPLEX_API_KEY", secret=True)
+    duplex_dialect: RemoteDialect = _setting("ga", "which Realtime dialect that server speaks", env="DUPLEX_DIALECT")
+    duplex_tiny: bool = _setting(False, "the full-duplex engine with tiny random weights: it runs anywhere, says noise")
+    duplex_speech_started: SpeechStarted = _setting(
+        "yield",
+        "when a client hears that the user speaks over a full-duplex agent: as it gives way, always, after it",
+    )
+    duplex_restart_on_update: bool = _setting(
+        False,
+        "instructions, tools or text that come in mid-conversation begin the model's conversation anew, with what was "
+        "said so far; off: they are refused with an error",
+    )
+    duplex_on_hold: str = _setting("", "what a full-duplex agent says while a tool runs; empty: nothing")
+
     foreground: ForegroundChoice = _setting(
         "profile", "language model: the profile's own, embedded (in process), endpoint"
     )
@@ -184,10 +228,13 @@ class Settings:
     )
     scripted_reply: str = _setting("", "profile scripted: what the language model always says; empty: what it heard")
 
+    remotes: tuple[Remote, ...] = ()
+    """Named Realtime servers, which have no flag: `[remotes.NAME]` in the file, REMOTE_<NAME>_… in the environment."""
+
     def __repr__(self) -> str:
         """Return all settings, secrets masked."""
         shown = ", ".join(f"{entry.name}={shown_value(self, entry)!r}" for entry in table())
-        return f"Settings({shown})"
+        return f"Settings({shown}, remotes={[remote.name for remote in self.remotes]!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +288,7 @@ def table() -> tuple[Entry, ...]:
             at_most=field.metadata["at_most"],
         )
         for field in dataclasses.fields(Settings)
+        if field.metadata
     )
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from gateway.loopback import is_loopback
 from gateway.own_address import is_own_address
+from gateway.remote_settings import check_remotes
 from gateway.settings import END_OF_TURN_JUDGES, Settings, SettingsError, table
 from models.extra_body import parse_extra_body
 
@@ -31,6 +32,7 @@ def check_settings(settings: Settings) -> None:
     for name, (variable, example, server) in _ENDPOINTS.items():
         if url := getattr(settings, name):
             _check_endpoint(settings, variable, url, example, server)
+    check_remotes(settings)
     _check_engines_agree(settings)
     _check_voices(settings.tts_voices)
     _check_extra_body(settings.foreground_extra_body)

@@ -23,6 +23,7 @@ SECTIONS = {
     "profile": "Profile and conversation",
     "device": "Recognition",
     "tts": "Voice",
+    "duplex": "Native full-duplex model",
     "foreground": "Language model",
     "llm_first_token_timeout_s": "Deadlines",
     "vad": "Turn-taking and scripted engines",

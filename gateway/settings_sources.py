@@ -11,6 +11,7 @@ from typing import Any, cast
 from dotenv import dotenv_values
 
 from gateway.masking import MASK
+from gateway.remote_settings import REMOTES, read_remotes
 from gateway.settings import YES_AND_NO, Entry, Settings, SettingsError, table
 from gateway.settings_checks import check_settings
 
@@ -64,7 +65,7 @@ def load_sourced_settings(flags: Mapping[str, object], environment: Mapping[str,
                 values[entry.name] = _parse(entry, raw, told)
                 sources[entry.name] = source
                 break
-    settings = Settings(**values)
+    settings = Settings(**values, remotes=read_remotes(toml.get(REMOTES), (environment, dotenv)))
     check_settings(settings)
     return SourcedSettings(settings, sources)
 
@@ -76,7 +77,7 @@ def _read_toml(path: Path) -> dict[str, object]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{TOML_NAME} is not valid TOML ({error}): correct or remove it.") from error
-    known = {entry.name for entry in table()}
+    known = {REMOTES, *(entry.name for entry in table())}
     for name in content:
         if name not in known:
             raise SettingsError(f"`{name}` in {TOML_NAME} is not a setting: remove it (`serve --help` lists them all).")

@@ -29,6 +29,8 @@ class Stage(StrEnum):
     """Until the turn was committed: silence that was still waited for."""
     STT_FINAL = "stt_final"
     """Until the final transcript."""
+    FLOOR = "floor"
+    """Until a full-duplex model took the floor, in place of all stages before: it listens and decides in one."""
     REQUEST = "request"
     """Until a response was asked for: nothing where the VAD does it, the client's doing where the client does."""
     QUEUE = "queue"

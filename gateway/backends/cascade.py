@@ -101,11 +101,13 @@ from protocol.commands import (
     Command,
     CommitInput,
     Configure,
+    ContextChanged,
     CreateResponse,
     ItemTruncated,
     ProvideContext,
     RecogniseItem,
     ResponseContext,
+    ToolResult,
     WithholdContext,
 )
 from protocol.ids import IdSource
@@ -252,6 +254,8 @@ class CascadeBackend:
                 self._tell(GenerationFailed(response_id, fault))
             case commands.ToolCallEnded(response_id=response_id, item_id=item_id):
                 self._tell(ToolCallEnded(response_id, item_id))
+            case ToolResult() | ContextChanged():
+                pass  # the next response's context holds it
             case Configure():
                 self._configure(command)
             case _:

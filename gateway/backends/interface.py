@@ -20,6 +20,8 @@ class Capabilities:
     text_input: bool = True
     mutable_instructions: bool = True
     tools: bool = True
+    backchannels: bool = False
+    """It may make sounds that take no turn."""
     frame_ms: int = 32
 
 

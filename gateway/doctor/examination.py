@@ -1,4 +1,4 @@
-"""The whole examination: each role alone, in order, each with a bound on its time, and what the latencies add up to."""
+"""The whole examination: roles and remote servers, one by one, each bounded in time; what the latencies add up to."""
 
 from __future__ import annotations
 
@@ -12,17 +12,23 @@ from gateway.doctor.ears import examine_asr, examine_vad
 from gateway.doctor.endpoint import Endpoint
 from gateway.doctor.findings import Diagnosis, Finding, Verdict, sound
 from gateway.doctor.foreground import examine_foreground
+from gateway.doctor.native import ROLE as NATIVE
+from gateway.doctor.native import examine_native
+from gateway.doctor.remotes import examine_remote
 from gateway.doctor.turn_ends import examine_judges, reasons_told
 from gateway.doctor.voice import Examined, examine_round_trip, examine_tts
 from gateway.engine_choice import engine_plan
+from gateway.remote_settings import all_remotes
 from gateway.settings import Settings
 from models import judge_loading
 from models.asr_loading import asr_weights, load_asr
 from models.chat_loading import chat_weights, load_chat
+from models.duplex_interface import DuplexModel
 from models.engine_plan import AUTO, EnginePlan
 from models.interfaces import EngineError, EngineInfo
 from models.judge_loading import chosen_judges, judge_weights, load_judges
 from models.loading import load_vad, vad_weights
+from models.native_loading import load_native
 from models.speech_worker import SpeechWorker
 from models.tts_loading import load_tts, tts_weights
 from models.weights import ProgressCallback, WeightsError, WeightsStore
@@ -48,12 +54,14 @@ async def examine(settings: Settings, progress: ProgressCallback | None = None) 
         async for finding in examination.run(engines):
             figures |= {f"{finding.role}.{name}": value for name, value in finding.figures.items()}
             yield finding
-    yield _latency(figures)
+    if not plan.native.alone:
+        yield _latency(figures)
 
 
 def _described(plan: EnginePlan) -> str:
-    asr, tts, chat = plan.asr.engine, plan.tts.engine, plan.chat.engine
-    return f"VAD {plan.vad}, ASR {asr}, language model {chat}, TTS {tts}"
+    asr, tts, chat, native = plan.asr.engine, plan.tts.engine, plan.chat.engine, plan.native.engine
+    cascade = "" if plan.native.alone else f", ASR {asr}, language model {chat}, TTS {tts}"
+    return f"VAD {plan.vad}{cascade}" + ("" if native == "none" else f", full-duplex model {native}")
 
 
 class _Examination:
@@ -70,13 +78,36 @@ class _Examination:
     async def run(self, engines: AsyncExitStack) -> AsyncGenerator[Finding, None]:
         """Examine one role after the other; what is loaded is closed with `engines`."""
         engines.push_async_callback(self._worker.aclose)
-        settings, plan = self._settings, self._plan
+        plan = self._plan
         vad = await self._loaded("vad", vad_weights(plan), load_vad(plan, self._store), engines)
         if vad is None:
             yield self._told()
         else:
             async for finding in examine_vad(vad):
                 yield finding
+        if not plan.native.alone:
+            async for finding in self._cascade(engines):
+                yield finding
+        async for finding in self._native(engines):
+            yield finding
+        for remote in all_remotes(self._settings).values():
+            async for finding in examine_remote(remote):
+                yield finding
+
+    async def _native(self, engines: AsyncExitStack) -> AsyncGenerator[Finding, None]:
+        """Examine the full-duplex model, if there is one."""
+        plan = self._plan.native
+        if plan.engine == "none":
+            return
+        model = await self._loaded(NATIVE, (), _with_info(load_native(plan)), engines)
+        if model is None:
+            yield self._told()
+            return
+        async for finding in examine_native(model, plan):
+            yield finding
+
+    async def _cascade(self, engines: AsyncExitStack) -> AsyncGenerator[Finding, None]:
+        settings, plan = self._settings, self._plan
         asr = await self._loaded("asr", asr_weights(plan.asr), load_asr(plan.asr, self._store, self._worker), engines)
         if asr is None:
             yield self._told()
@@ -167,6 +198,12 @@ class _Examination:
     def _told(self) -> Finding:
         assert self._failure is not None
         return self._failure
+
+
+async def _with_info(loading: Awaitable[DuplexModel | None]) -> tuple[DuplexModel, EngineInfo]:
+    model = await loading
+    assert model is not None
+    return model, model.info
 
 
 async def _all(loading: Awaitable[list[tuple[T, EngineInfo]]]) -> tuple[list[T], EngineInfo]:

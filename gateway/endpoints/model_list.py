@@ -13,7 +13,6 @@ from starlette.responses import JSONResponse
 from gateway.endpoints.access import Refusal
 from gateway.endpoints.errors import error_response
 from gateway.endpoints.keys import Keys
-from gateway.session_request import CASCADE
 
 
 def _openais_names() -> tuple[str, ...]:
@@ -21,8 +20,8 @@ def _openais_names() -> tuple[str, ...]:
     return tuple(name for member in members if get_origin(member) is Literal for name in get_args(member))
 
 
-MODEL_NAMES = (CASCADE, *_openais_names())
-"""Our own name, then OpenAI's: what clients ask for. They stand for the default backend, as any other name does."""
+OPENAI_NAMES = _openais_names()
+"""What clients ask for besides our own names. They stand for the default backend, as any other name does."""
 
 OWNER = "duplex-gateway"
 
@@ -30,12 +29,13 @@ OWNER = "duplex-gateway"
 class ModelsEndpoint:
     """Lists models. None is newer than this process, so that all were created when it started.
 
-    `capabilities` tells what the backend that all of them stand for can do now.
+    `served` tells our own names with what stands behind each and can be done now, the default backend first. None:
+    another server's, which has not told.
     """
 
-    def __init__(self, keys: Keys, capabilities: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, keys: Keys, served: Callable[[], Mapping[str, Mapping[str, Any] | None]]) -> None:
         self._keys = keys
-        self._capabilities = capabilities
+        self._served = served
         self._created_s = int(time.time())
 
     async def list(self, request: Request) -> JSONResponse:
@@ -43,22 +43,28 @@ class ModelsEndpoint:
         refusal = self._keys.refuse_request(request)
         if refusal is not None:
             return error_response(refusal)
-        return JSONResponse({"object": "list", "data": [self._model(name) for name in MODEL_NAMES]})
+        return JSONResponse({"object": "list", "data": [self._model(*entry) for entry in self._table().items()]})
 
     async def retrieve(self, request: Request) -> JSONResponse:
         """Answer with the model of the path, or 404."""
         refusal = self._keys.refuse_request(request)
         name = request.path_params["model"]
-        if refusal is None and name not in MODEL_NAMES:
+        table = self._table()
+        if refusal is None and name not in table:
             message = f"The model '{name[:80]}' does not exist or you do not have access to it."
             refusal = Refusal(404, message, code="model_not_found", param="model")
-        return JSONResponse(self._model(name)) if refusal is None else error_response(refusal)
+        return JSONResponse(self._model(name, table[name])) if refusal is None else error_response(refusal)
 
-    def _model(self, name: str) -> dict[str, Any]:
+    def _table(self) -> dict[str, Mapping[str, Any] | None]:
+        served = self._served()
+        default = next(iter(served.values()))
+        return {**served, **{name: default for name in OPENAI_NAMES if name not in served}}
+
+    def _model(self, name: str, capabilities: Mapping[str, Any] | None) -> dict[str, Any]:
         return {
             "id": name,
             "object": "model",
             "created": self._created_s,
             "owned_by": OWNER,
-            "capabilities": self._capabilities(),
+            "capabilities": capabilities,
         }

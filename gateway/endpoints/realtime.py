@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -17,7 +17,7 @@ from gateway.endpoints.keys import Admission, Keys
 from gateway.endpoints.not_served import CALLS
 from gateway.endpoints.socket_session import RealtimeSession, SocketSession
 from gateway.service import Service, ServiceState
-from gateway.session_request import CASCADE, SessionRequest
+from gateway.session_request import CASCADE, DUPLEX, SessionRequest
 from protocol.errors import ProtocolError
 from protocol.gateway_extension import from_query
 from protocol.session_settings import SessionKind
@@ -25,25 +25,50 @@ from protocol.wire import Dialect
 
 logger = logging.getLogger(__name__)
 
-NOT_SERVED_YET = {
-    "duplex": "The model `duplex` is not available: this gateway has no native full-duplex model loaded.",
+NAMES_OF_BACKENDS = {
+    CASCADE: "The model `cascade` is not available: this gateway serves a full-duplex model alone.",
+    DUPLEX: "The model `duplex` is not available: this gateway has no native full-duplex model loaded, "
+    "and DUPLEX_BASE_URL names no server that has one.",
     "twin": "The model `twin` is not available: it compares two backends and this gateway has only one.",
 }
-"""Names that never fall back to another backend (design §1)."""
+"""Names that never fall back to another backend (design §1), and what is said where there is none such."""
 
 
 SessionFactory = Callable[[SessionRequest], RealtimeSession]
+
+
+NO_RECOGNISER = (
+    "There are no transcription sessions here: this server has a full-duplex model only, which answers what it hears. "
+    "Connect to a gateway that serves the cascade."
+)
 
 
 class ModelNotFound(Exception):
     """The client named a backend of ours that isn't available. The text says why."""
 
 
-def choose_backend(model: str | None) -> str:
-    """Return the backend for a client's `?model=`; any name that isn't ours gets the default. Raises ModelNotFound."""
-    if model in NOT_SERVED_YET:
-        raise ModelNotFound(NOT_SERVED_YET[model])
-    return CASCADE
+def choose_backend(model: str | None, served: Sequence[str] = (CASCADE,)) -> str:
+    """Return which of the backends `served` a client's `?model=` means; any name that isn't ours gets the first.
+
+    Raises ModelNotFound.
+    """
+    if model in NAMES_OF_BACKENDS and model not in served:
+        raise ModelNotFound(NAMES_OF_BACKENDS[model])
+    return model if model is not None and model in served else served[0]
+
+
+def choose_recogniser(model: str | None, served: Sequence[str]) -> str:
+    """Return which of the backends `served` a transcription session gets: another server that `model` names, else ours.
+
+    `model` is the recogniser's name there, so that no name of ours is looked for. Raises ModelNotFound.
+    """
+    if model is not None and model in served and model not in NAMES_OF_BACKENDS:
+        return model
+    if CASCADE in served:
+        return CASCADE
+    if served[0] in NAMES_OF_BACKENDS:
+        raise ModelNotFound(NO_RECOGNISER)
+    return served[0]
 
 
 def session_kind(intent: str | None) -> SessionKind:
@@ -99,7 +124,8 @@ class RealtimeEndpoint:
         model = _model(websocket.query_params, configured)
         kind: SessionKind = configured.get("type") or session_kind(websocket.query_params.get("intent"))
         try:
-            backend = CASCADE if kind == "transcription" else choose_backend(model)
+            served = self._service.backends
+            backend = choose_recogniser(model, served) if kind == "transcription" else choose_backend(model, served)
         except ModelNotFound as error:
             await websocket.send_text(error_frame("model_not_found", str(error)))
             await websocket.close(4000, "invalid_request_error.model_not_found")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from gateway.endpoints.errors import error_frame
 from gateway.outbox import Outbox, OutboxClosed, OutboxOverflow
+from gateway.session_ending import Ending
 from protocol.errors import ProtocolError, session_expired
 
 logger = logging.getLogger(__name__)
@@ -36,8 +36,11 @@ class RealtimeSession(Protocol):
         """Return the frames for the client."""
         ...
 
-    async def run(self) -> None:
-        """Run the session, `session.created` first, until cancelled. Raises on a bug."""
+    async def run(self) -> Ending | None:
+        """Run the session, `session.created` first, until cancelled. Raises on a bug.
+
+        Returns where the session has ended by itself, and how its socket is closed; None: with 1000.
+        """
         ...
 
     async def receive_text(self, frame: str) -> None:
@@ -51,14 +54,6 @@ class RealtimeSession(Protocol):
     def expire(self, error: ProtocolError) -> None:
         """Put the `session_expired` error into the outbox."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How the socket is closed. `code` None: the client is gone, there is nothing to close."""
-
-    code: int | None
-    reason: str = ""
 
 
 GONE = Ending(None)
@@ -106,8 +101,8 @@ class SocketSession:
         await self._close(ending)
 
     async def _run_session(self, session: RealtimeSession) -> None:
-        await session.run()
-        await self._finish(session.outbox, Ending(1000))
+        ending = await session.run()
+        await self._finish(session.outbox, ending or Ending(1000))
 
     async def _read(self, session: RealtimeSession) -> NoReturn:
         # One frame at a time: while the session is busy nothing is read, and the client's TCP window fills.

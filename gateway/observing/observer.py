@@ -7,16 +7,25 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from gateway.duplex_marks import DuplexMarks
 from gateway.measured_turn import Turn
+from gateway.observing.conversation import WatchedConversation, tell_event
+from gateway.observing.duplex_story import DuplexStory
 from gateway.observing.kinds import Kind
 from gateway.observing.ring import Ring
 from gateway.observing.story import Limits, Story
+from gateway.overlaps import Overlap
 from gateway.turn_marks import TurnMarks
+from gateway.turns.duplex_notices import DuplexNotice
+from gateway.turns.duplex_turns import DuplexOutput
 from gateway.turns.inputs import AudioReceived, Input, SpeechProbability
 from gateway.turns.playout import Heard
 from gateway.turns.response import Output
 from gateway.turns.states import Agent, User
-from protocol.audio_time import Samples, ms_from_samples
+from gateway.waterfall import Span, Stage
+from protocol.audio_time import Samples, ms_from_samples, samples_from_bytes
+from protocol.backend_events import BackendEvent, CommandRefused, InputCommitted, ResponseStarted
+from protocol.commands import AppendAudio, Command, CommitInput, CreateResponse, ItemTruncated
 
 HEARD_EVERY_S = 0.25
 """How often it is told what has been heard while the agent speaks (chosen: captions follow, events stay few)."""
@@ -59,7 +68,7 @@ class Machine(Protocol):
 class SessionObserver:
     """One session's events, in a ring. `told` is its tap on the machine; the session calls the rest.
 
-    `marks` is what the cascade's turns are explained by.
+    A backend without our machine is watched by its events (`saw`); `duplex_told` is the tap on a full-duplex one.
     """
 
     def __init__(
@@ -81,7 +90,8 @@ class SessionObserver:
         self.session_id = session_id
         self.about = dict(about or {})
         self.ring = Ring()
-        self.marks = TurnMarks()
+        self._marks = TurnMarks()
+        self._duplex_marks = DuplexMarks()
         self._now = now
         self._count = count
         self._count_audio = count_audio
@@ -89,6 +99,10 @@ class SessionObserver:
         self._closed = closed
         self._story = Story(self._tell, limits)
         self._machine: Machine | None = None
+        self._watched: WatchedConversation | None = None
+        self._duplex: DuplexStory | None = None
+        self._committed_by_client = False
+        self._asked: deque[str] = deque(maxlen=SOUNDED_RESPONSES)
         self._user = User.SILENT
         self._agent = Agent.IDLE
         self._at: Samples = 0
@@ -100,6 +114,15 @@ class SessionObserver:
     def follow(self, machine: Machine) -> None:
         """Look at `machine` from now on, whose tap this is."""
         self._machine = machine
+
+    def follow_duplex(self) -> None:
+        """Look at a full-duplex conversation from now on, whose tap `duplex_told` is."""
+        self._machine = self._watched = WatchedConversation()
+        self._duplex = DuplexStory(self._tell)
+
+    def explain(self, key: str) -> dict[Stage, Span]:
+        """Return the backend's own spans of an item or a response, once."""
+        return self._marks.take(key) or self._duplex_marks.take(key)
 
     @property
     def states(self) -> tuple[User, Agent]:
@@ -115,6 +138,8 @@ class SessionObserver:
     def open(self) -> None:
         """The session begins."""
         self._at = self._now()
+        if self._machine is None:
+            self._machine = self._watched = WatchedConversation()
         self._opened(self)
         self._tell(Kind.SESSION_STARTED, session_id=self.session_id, **self.about)
 
@@ -164,6 +189,11 @@ class SessionObserver:
             self._at = now
             self._tell(Kind.AUDIO_SENT, response_id=response_id)
 
+    def upstream(self, connected: bool, now: Samples, **fields: Any) -> None:
+        """The session's remote server was lost, or is there again."""
+        self._at = now
+        self._tell(Kind.UPSTREAM_RESTORED if connected else Kind.UPSTREAM_LOST, **fields)
+
     def turn_closed(self, turn: Turn, now: Samples) -> None:
         """The account of a turn is closed."""
         account = turn.waterfall
@@ -190,6 +220,85 @@ class SessionObserver:
             ],
         )
 
+    def overlapped(self, overlap: Overlap, now: Samples) -> None:
+        """It is known what came of the user's voice over the agent's."""
+        yielded, stopped = overlap.yielded_after, overlap.stopped_after
+        self._at = now
+        self._tell(
+            Kind.OVERLAP_MEASURED,
+            outcome=overlap.outcome,
+            onset_ms=ms_from_samples(overlap.onset),
+            voiced_ms=ms_from_samples(overlap.voiced),
+            yield_ms=None if yielded is None else ms_from_samples(yielded),
+            stop_ms=None if stopped is None else ms_from_samples(stopped),
+            response_id=overlap.response_id,
+            item_id=overlap.item_id,
+        )
+
+    # --- a backend without our machine -----------------------------------------------------------------------------
+
+    def heard_user(self, append: AppendAudio, now: Samples) -> None:
+        """The session took audio of the user, with the VAD frames that it completed."""
+        if self._watched is None:
+            return  # the machine is told of it
+        self._at = now
+        self._received += samples_from_bytes(len(append.pcm))
+        for frame in append.frames:
+            self._story.frame_heard(SpeechProbability(frame.until, frame.probability, frame.level_dbfs, frame.echo))
+
+    def commanded(self, command: Command, now: Samples) -> None:
+        """The session gives its backend a command."""
+        if self._watched is None:
+            return  # the machine is told of it
+        match command:
+            case CommitInput():
+                self._committed_by_client = True
+            case CreateResponse(response_id=response_id):
+                self._asked.append(response_id)
+            case ItemTruncated(item_id=item_id, audio_end=heard):
+                self._at = now
+                self._watched.truncated(item_id, heard, now)
+                self._tell(Kind.CLIENT_TRUNCATED, item_id=item_id, heard_ms=ms_from_samples(heard))
+                self._look(self._watched)
+            case _:
+                pass
+
+    def saw(self, event: BackendEvent, now: Samples) -> None:
+        """The session got an event of its backend."""
+        if self._watched is not None and self._duplex is None:
+            self._at = now
+            self._saw(event, self._watched, now)
+
+    def duplex_told(self, output: DuplexOutput | DuplexNotice, now: Samples) -> None:
+        """See what a full-duplex conversation says, before it is performed."""
+        watched, duplex = self._watched, self._duplex
+        assert watched is not None
+        assert duplex is not None
+        self._at = now
+        self._duplex_marks.told(output, now)
+        if not duplex.told(output):
+            self._saw(output, watched, now)
+
+    def _saw(self, event: object, watched: WatchedConversation, now: Samples) -> None:
+        watched.saw(event, now)
+        reason = None
+        if isinstance(event, InputCommitted):
+            reason = "client" if self._committed_by_client else "silence"
+            self._committed_by_client = False
+        elif isinstance(event, CommandRefused):
+            self._committed_by_client = False
+        elif isinstance(event, ResponseStarted):
+            reason = "client" if event.response_id in self._asked else "model"
+        tell_event(self._tell, self._story.replies, event, reason)
+        self._look(watched)
+
+    def _look(self, machine: Machine) -> None:
+        if machine.user is not self._user:
+            self._user = machine.user
+            self._story.frames_heard()
+        if machine.agent is not self._agent:
+            self._agent_moved(machine.agent)
+
     # --- the machine -----------------------------------------------------------------------------------------------
 
     def told(self, message: Input, now: Samples, outputs: Sequence[Output]) -> None:
@@ -197,7 +306,7 @@ class SessionObserver:
         self._at = now
         if isinstance(message, AudioReceived):
             self._received += message.samples
-        self.marks.told(message, now, outputs)
+        self._marks.told(message, now, outputs)
         self._story.told(message, now, outputs)
         machine = self._machine
         if machine is None:
@@ -211,7 +320,7 @@ class SessionObserver:
 
     def _user_moved(self, user: User, now: Samples) -> None:
         before, self._user = self._user, user
-        self.marks.user_moved(user, now)
+        self._marks.user_moved(user, now)
         if user is User.PAUSED:
             self._story.frames_heard()
             self._tell(Kind.SPEECH_PAUSED)
@@ -251,3 +360,6 @@ class SessionObserver:
             self._playing = playing.item_id
             self._story.replies.heard(playing.item_id, playing.heard, playing.sent)
         self._mark_later()
+        if self._watched is not None:
+            self._watched.settle(self._at)
+            self._look(self._watched)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gateway.observing.conversation import Tell, tell_event
 from gateway.observing.kinds import Kind
 from gateway.observing.reply import Replies
 from gateway.turns.actions import (
@@ -49,9 +50,6 @@ VAD_FRAMES = 5
 IMMEDIATE = "immediate"
 """The verdict on speech that interrupted at its onset, unjudged, as `server_vad` has it."""
 
-Tell = Callable[..., None]
-"""Takes an event's kind and its fields."""
-
 Limits = Callable[[str, str], Mapping[str, Any]]
 """Returns what can't be done where the user speaks one language and the agent another (primary subtags)."""
 
@@ -74,8 +72,8 @@ class Story:
     def told(self, message: Input, now: Samples, outputs: Sequence[Output]) -> None:
         """Tell of a message to the machine at `now`, then of what followed."""
         if isinstance(message, SpeechProbability):
-            self._frames.append(message)
-            if len(self._frames) >= VAD_FRAMES or outputs:
+            self.frame_heard(message)
+            if outputs:
                 self.frames_heard()
         else:
             self._told(message, now)
@@ -83,6 +81,12 @@ class Story:
             self._tell(Kind.OVERLAP_VERDICT, verdict=IMMEDIATE, reason="at speech onset")
         for output in outputs:
             self._follows(output, message, outputs, now)
+
+    def frame_heard(self, frame: SpeechProbability) -> None:
+        """Tell of a VAD frame, together with others."""
+        self._frames.append(frame)
+        if len(self._frames) >= VAD_FRAMES:
+            self.frames_heard()
 
     def frames_heard(self) -> None:
         """Tell of the VAD frames since the last time."""
@@ -142,39 +146,10 @@ class Story:
     def _follows(self, output: Output, message: Input, outputs: Sequence[Output], now: Samples) -> None:
         tell = self._tell
         match output:
-            case events.OutputAudio(response_id=response_id, item_id=item_id, pcm=pcm):
-                self._replies.audio_made(response_id, item_id, len(pcm))
-            case events.OutputTextDelta():
-                self._replies.text_shown(output)
-            case events.OutputSpoken():
-                self._replies.marked(output)
-            case events.SpeechStarted(item_id=item_id, start=start):
-                tell(Kind.SPEECH_STARTED, item_id=item_id, audio_start_ms=ms_from_samples(start))
-            case events.SpeechStopped(item_id=item_id, end=end):
-                tell(Kind.SPEECH_STOPPED, item_id=item_id, audio_end_ms=ms_from_samples(end))
-            case events.InputCommitted(item_id=item_id, start=start, end=end):
-                tell(
-                    Kind.TURN_COMMITTED,
-                    item_id=item_id,
-                    audio_start_ms=ms_from_samples(start),
-                    audio_end_ms=ms_from_samples(end),
-                    reason=_commit_reason(output, message, outputs),
-                )
-            case events.InputTimedOut(item_id=item_id, start=start, end=end):
-                tell(
-                    Kind.INPUT_TIMED_OUT,
-                    item_id=item_id,
-                    audio_start_ms=ms_from_samples(start),
-                    audio_end_ms=ms_from_samples(end),
-                )
-            case events.InputCleared():
-                tell(Kind.INPUT_CLEARED)
-            case events.InputTranscriptDelta(item_id=item_id, delta=delta):
-                tell(Kind.TRANSCRIPT_DELTA, item_id=item_id, delta=delta)
-            case events.InputTranscriptCompleted(item_id=item_id, transcript=text, duration=duration):
-                tell(Kind.TRANSCRIPT_FINAL, item_id=item_id, text=text, duration_ms=ms_from_samples(duration))
-            case events.InputTranscriptFailed(item_id=item_id, fault=fault):
-                tell(Kind.TRANSCRIPT_FAILED, item_id=item_id, code=fault.code, message=fault.message)
+            case events.InputCommitted():
+                tell_event(tell, self._replies, output, _commit_reason(output, message, outputs))
+            case events.ResponseStarted():
+                tell_event(tell, self._replies, output, _start_reason(message, outputs))
             case LanguagesKnown(user=user, reply=reply, detected=detected):
                 limits = self._limits(user, reply)
                 tell(Kind.SESSION_LANGUAGES, user=user, reply=reply, detected=detected, **limits)
@@ -211,32 +186,6 @@ class Story:
                     reason=output.reason,
                 )
                 self._replies.speculated(output)
-            case events.ResponseStarted(response_id=response_id, out_of_band=out_of_band):
-                tell(
-                    Kind.RESPONSE_STARTED,
-                    response_id=response_id,
-                    out_of_band=out_of_band,
-                    reason=_start_reason(message, outputs),
-                )
-                self._replies.started(response_id, out_of_band)
-            case events.ResponseEnded():
-                self._replies.ended(output)
-            case events.PlayoutCut(item_id=item_id, heard=heard):
-                self._replies.cut(item_id, heard)
-            case events.CommandRefused():
-                tell(
-                    Kind.COMMAND_REFUSED,
-                    refusal=output.kind,
-                    response_id=output.response_id,
-                    client_event_id=output.client_event_id,
-                    detail=output.detail,
-                )
-            case events.FunctionCallStarted():
-                self._replies.call_started(output)
-            case events.FunctionCallArgumentsDelta():
-                self._replies.arguments_written(output)
-            case events.OutputItemEnded():
-                self._replies.item_ended(output)
             case Transcribe(item_id=item_id, start=start, end=end):
                 self._asr_asked("final", item_id, start, end)
             case TranscribePartial(item_id=item_id, start=start, end=end):
@@ -254,7 +203,7 @@ class Story:
             case Synthesize():
                 self._replies.chunk_started(output, now)
             case _:
-                pass
+                tell_event(tell, self._replies, output)
 
     def _asr_asked(self, what: str, item_id: str, start: Samples, end: Samples) -> None:
         self._tell(

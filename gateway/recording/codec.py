@@ -43,6 +43,8 @@ def to_json(value: object) -> Any:
             return [to_json(inner) for inner in value]
         case frozenset():
             return sorted(value)
+        case Mapping():
+            return {str(name): to_json(inner) for name, inner in value.items()}
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             if _AUDIO in fields:

@@ -44,6 +44,15 @@ class SessionRecorder:
         head = {"format": FORMAT, "version": VERSION, "session_id": self._session_id, "settings": to_json(settings)}
         self._put_line(head)
 
+    def begin_unreplayable(self, backend: str) -> None:
+        """Begin the recording of a session whose decisions are not our core's: it can be read and heard, no more."""
+        self._put_line({"format": FORMAT, "version": VERSION, "session_id": self._session_id, "backend": backend})
+
+    def told(self, output: object, now: Samples) -> None:
+        """Record what such a backend said at `now` (gateway clock)."""
+        if self._running:
+            self._put_line({"at": now, "out": [to_json(output)]})
+
     def new_id(self, prefix: str) -> str:
         """Return a new id and remember it: a replay draws the same ones."""
         drawn = self._ids(prefix)

@@ -52,6 +52,11 @@ def read_recording(path: Path) -> Recording:
                 raise RecordingError(
                     f"{path} is of recording version {head.get('version')}; this gateway reads {VERSION}."
                 )
+            if "backend" in head:
+                raise RecordingError(
+                    f"{path} cannot be replayed: the decisions in it are those of the model behind "
+                    f"`{head['backend']}`, which only its own weights can take again."
+                )
             settings: TurnSettings = value_from_json(TurnSettings, head["settings"])
             steps = tuple(_step(record) for record in records)
     except (OSError, UnicodeDecodeError) as error:

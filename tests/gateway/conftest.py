@@ -20,6 +20,7 @@ from gateway.session_request import SessionRequest
 from gateway.settings import Settings
 from models.interfaces import EngineInfo, Engines
 from protocol.errors import ProtocolError
+from tests.gateway.fed_time import FedTime
 
 
 class ScriptedSession:
@@ -105,6 +106,14 @@ def no_engines() -> Engines:
 
 
 Serve = Callable[..., AbstractAsyncContextManager[Gateway]]
+
+
+@pytest.fixture
+async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
+    """Fed time, which the loop's timers obey as well."""
+    time = FedTime()
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
+    return time
 
 
 @pytest.fixture

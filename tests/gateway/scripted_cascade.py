@@ -22,6 +22,7 @@ from protocol.audio_time import bytes_from_samples, samples_from_ms
 from protocol.backend_events import BackendEvent, ContextForeseen, ContextRequested
 from protocol.beta.wire_law import BetaSessionLaw
 from protocol.commands import AppendAudio, Configure, CreateResponse, ProvideContext, ResponseContext, TurnDetection
+from protocol.duplex_limits import DuplexLimits
 from protocol.ids import CountingIds
 from protocol.session import SessionProtocol
 from protocol.session_settings import SessionDefaults
@@ -188,10 +189,11 @@ async def open_session(
     *,
     backend: Any = None,
     log: EventLog | None = None,
-    vad: Any = None,
+    hearing: Hearing | None = None,
     dialect: Dialect = Dialect.GA,
     mcp_hosts: AllowedHosts | None = None,
     observer: SessionObserver | None = None,
+    limits: DuplexLimits | None = None,
 ) -> AsyncIterator[RunningSession]:
     """Run a session on a cascade (or `backend`), observed; leaving ends it."""
     ids = CountingIds()
@@ -208,9 +210,10 @@ async def open_session(
             expires_at_s=3600,
             defaults=SessionDefaults(),
             g711=G711Codec(),
+            limits=limits,
         ),
         backend=backend,
-        hearing=Hearing(vad or engines.vad),
+        hearing=hearing or Hearing(engines.vad),
         now=time.now,
         log=log or EventLog.off(),
         dialect=dialect,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from gateway.event_log import EventLogWriter
 from gateway.session import LARGE_FRAME_BYTES
@@ -19,14 +16,6 @@ from protocol.wire import Dialect
 from tests.gateway.fed_time import FedTime
 from tests.gateway.scripted_cascade import kinds, open_session, quiet, samples_in, scripted_engines, voice
 from tests.gateway.test_session import RecordingBackend, spoken
-
-
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
 
 
 async def test_a_spoken_turn_from_the_microphone_to_the_reply_is_lawful(time: FedTime) -> None:

@@ -6,20 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-import pytest
-
 from models.engines.scripted import ScriptedChat, ScriptedSynthesizer
 from models.interfaces import ChatEvent, ChatRequest, ChatText, SpeechPiece
 from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.scripted_cascade import kinds, open_session, samples_in, scripted_engines, voice
-
-
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
 
 
 class StuckSynthesizer(ScriptedSynthesizer):

@@ -70,14 +70,6 @@ from tests.gateway.scripted_cascade import BY_HAND, CONTEXT, SERVER_VAD, quiet, 
 ScriptedEvent = ChatEvent | EngineError | Hang
 
 
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
-
-
 class DeafRecognizer:
     """Fails as a recogniser does, at once or only for final transcripts."""
 

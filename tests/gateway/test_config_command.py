@@ -137,6 +137,18 @@ def test_the_licences_are_those_of_the_engines_that_are_chosen(capsys: pytest.Ca
     assert "xllamacpp" not in scripted
 
 
+def test_a_full_duplex_model_has_its_licence_and_an_unknown_one_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    scripted = ("--profile", "scripted", "--duplex")
+    voicechat = licences(capsys, *scripted, "voicechat")
+    assert voicechat["mlx-community/NemotronLabs-VoiceChat-11B-4bit"]["licence"] == "OpenMDW-1.1"
+    moshi = licences(capsys, *scripted, "moshi", "--duplex-model", "kyutai/moshiko-mlx-bf16")
+    assert moshi["kyutai/moshiko-mlx-bf16"]["licence"] == "CC-BY-4.0"
+    own = licences(capsys, *scripted, "voicechat", "--duplex-model", "my/model")
+    assert own["my/model"]["licence"] == "as its model card says"
+    tiny = licences(capsys, *scripted, "voicechat", "--duplex-tiny")
+    assert not [row for row in tiny.values() if row["kind"] == "model"]
+
+
 def test_all_licences_are_those_of_all_weights_and_packages(capsys: pytest.CaptureFixture[str]) -> None:
     rows = licences(capsys, "--all")
     assert {"moonshine-tiny-en", "silero-vad-smart-turn", "openai", "pydantic", "espeak-ng"} <= set(rows)

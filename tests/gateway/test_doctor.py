@@ -26,7 +26,7 @@ from tests.models.chat_server import chat_server
 from tests.models.openai_servers import MODEL, chatting, server, speaking
 
 KEY = "k-doctor-secret"
-ORDER = ["settings", "vad", "asr", "tts", "speech", "foreground", "end_of_turn", "latency"]
+ORDER = ["settings", "vad", "asr", "tts", "speech", "foreground", "end_of_turn", "native", "native", "latency"]
 
 
 @pytest.fixture
@@ -50,10 +50,11 @@ def test_scripted_engines_are_well(folder: Path, capsys: pytest.CaptureFixture[s
     assert main(["doctor", "--profile", "scripted"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1].rstrip(":") for line in lines[:-1]] == [
-        "settings", "vad", "asr", "tts", "speech", "foreground", "foreground", "end_of_turn", "latency",
+        "settings", "vad", "asr", "tts", "speech", "foreground", "foreground", "end_of_turn", "native",
+        "native", "latency",
     ]  # fmt: skip
     assert all(line.startswith("ok ") for line in lines[:-1])
-    assert lines[-1] == "9 ok, 0 warn, 0 fail"
+    assert lines[-1] == "11 ok, 0 warn, 0 fail"
 
 
 def test_json_holds_what_the_lines_say(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

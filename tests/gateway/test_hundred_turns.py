@@ -6,7 +6,6 @@ sound in it came, how much silence led in. Time is fed, so that both clocks are 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from dataclasses import dataclass
@@ -29,14 +28,6 @@ from tests.gateway.scripted_cascade import RunningSession, open_session, quiet, 
 TURNS = 100
 KINDS = ("speech", "speech", "manual", "typed", "tool", "barge_in", "cut_unheard", "idle", "text_only")
 SEED = 4
-
-
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
 
 
 @dataclass

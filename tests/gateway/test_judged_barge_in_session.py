@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,14 +11,6 @@ from tests.gateway.fed_time import FedTime
 from tests.gateway.scripted_cascade import RunningSession, kinds, open_session, quiet, scripted_engines, voice
 
 REPLY = "One two three four five six. Seven eight nine ten eleven twelve. And so on and so forth until the end of it."
-
-
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
 
 
 class Ear:

@@ -31,14 +31,6 @@ from tests.gateway.scripted_cascade import RunningSession, open_session, quiet, 
 TABLE: dict[str, JudgeScore] = {"whether": 0.02, "sundays": 0.98, "second": Judgement(0.02, wait=True)}
 
 
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
-
-
 class Ear:
     """A recogniser's script: what has been said by now."""
 

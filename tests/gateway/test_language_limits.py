@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import replace
 from typing import Any
@@ -22,14 +21,6 @@ from protocol.commands import Configure, TurnDetection
 from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.observed import told
 from tests.gateway.scripted_cascade import open_session, running, scripted_engines
-
-
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
 
 
 class EnglishEars(ScriptedRecognizer):

@@ -10,6 +10,7 @@ import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
+from gateway.app import create_app
 from gateway.local_certificate import (
     LIFETIME,
     NAMES,
@@ -19,6 +20,8 @@ from gateway.local_certificate import (
     local_certificate,
     server_context,
 )
+from gateway.serving import server_config
+from gateway.settings import Settings
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 
@@ -91,6 +94,15 @@ def test_a_users_own_certificate_is_taken_with_its_key(tmp_path: Path) -> None:
     certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
     certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
     assert isinstance(server_context(tmp_path / "cert.pem", tmp_path / "key.pem"), ssl.SSLContext)
+
+
+def test_no_listener_sends_session_tickets_on_which_threaded_clients_hang(tmp_path: Path) -> None:
+    kept = local_certificate(tmp_path, NOW)
+    assert server_context(kept.chain).num_tickets == 0
+    settings = Settings(profile="scripted", ssl_certfile=kept.chain, ssl_keyfile=kept.chain)
+    config = server_config(create_app(settings), settings)
+    config.load()
+    assert config.ssl.num_tickets == 0
 
 
 def test_a_certificate_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:

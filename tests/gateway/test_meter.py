@@ -7,11 +7,10 @@ import logging
 import numpy as np
 import pytest
 
+from gateway.audible_output import AUDIBLE_DBFS, GATE_WINDOW
 from gateway.measured_turn import Outcome, Turn, TurnKind
 from gateway.meter import (
     ASSUMED_PLAYOUT_DELAY,
-    AUDIBLE_DBFS,
-    GATE_WINDOW,
     KEPT_STRETCHES,
     KEPT_TURNS,
     OPEN_TURNS,
@@ -69,12 +68,13 @@ class Talk:
         self.received = 0
         self.number = 0
 
-    def hear(self, *probabilities: float) -> None:
-        """Hear VAD frames as they come."""
+    def hear(self, *probabilities: float, echo: float = 0.0) -> None:
+        """Hear VAD frames as they come; of each the agent's own audio explains the share `echo`."""
         for probability in probabilities:
             self.now += FRAME
             self.received += FRAME
-            self.meter.heard_user(AppendAudio(bytes(2 * FRAME), (SpeechFrame(self.received, probability),)), self.now)
+            frame = SpeechFrame(self.received, probability, echo=echo)
+            self.meter.heard_user(AppendAudio(bytes(2 * FRAME), (frame,)), self.now)
 
     def saw(self, event: object, after: int = 0) -> None:
         self.now += after

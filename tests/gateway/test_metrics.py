@@ -15,6 +15,7 @@ from gateway.app import create_app, service_of
 from gateway.measured_turn import Outcome, TurnKind
 from gateway.metrics import LABEL_VALUES, Metrics
 from gateway.observing.kinds import Kind
+from gateway.overlaps import OverlapOutcome
 from gateway.service import Service
 from gateway.settings import Settings
 from gateway.turns.observations import OverlapVerdict, PauseVerdict, SpeculationFate
@@ -56,6 +57,31 @@ def test_a_turn_is_counted_with_the_length_of_each_stage_in_seconds() -> None:
     assert found["turn_stage_seconds_bucket", (("le", "0.3"), ("stage", "stt_final"))] == 2
     assert found["turn_seconds_count", (("kind", "speech"),)] == 2, "what was cut was not heard"
     assert found["turn_seconds_sum", (("kind", "speech"),)] == pytest.approx(1.4)
+
+
+def test_a_voice_over_the_agents_is_counted_with_its_yield_and_its_stop() -> None:
+    def overlap(outcome: OverlapOutcome, yield_ms: int | None, stop_ms: int | None) -> tuple[Kind, dict[str, Any]]:
+        return Kind.OVERLAP_MEASURED, {"outcome": outcome, "yield_ms": yield_ms, "stop_ms": stop_ms}
+
+    found = counted(
+        overlap(OverlapOutcome.YIELDED, 240, 300),
+        overlap(OverlapOutcome.STOPPED, None, 500),
+        overlap(OverlapOutcome.WENT_ON, None, None),
+    )
+    assert [found["overlaps_total", (("outcome", outcome),)] for outcome in OverlapOutcome] == [1, 1, 0, 1]
+    assert (found["yield_seconds_count", ()], found["yield_seconds_sum", ()]) == (1, pytest.approx(0.24))
+    assert (found["stop_seconds_count", ()], found["stop_seconds_sum", ()]) == (2, pytest.approx(0.8))
+
+
+def test_a_full_duplex_models_pace_is_counted_over_all_sessions() -> None:
+    def pace(factor: float, backlog_ms: int, unheard_ms: int) -> tuple[Kind, dict[str, Any]]:
+        fields = {"real_time_factor": factor, "backlog_ms": backlog_ms, "unheard_ms": unheard_ms}
+        return Kind.MODEL_PACE, fields
+
+    found = counted(pace(0.6, 0, 0), pace(1.3, 400, 1_500), pace(1.3, 400, 500))
+    assert found["model_unheard_seconds_total", ()] == pytest.approx(2)
+    assert found["model_real_time_factor_bucket", (("le", "1.0"),)] == 1
+    assert found["model_backlog_seconds_sum", ()] == pytest.approx(0.8)
 
 
 def test_decisions_are_counted_by_their_verdict() -> None:

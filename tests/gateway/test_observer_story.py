@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -58,14 +57,6 @@ from tests.gateway.observed import reading_at_once, told
 from tests.gateway.scripted_cascade import open_session, quiet, scripted_engines, voice
 
 README = Path(__file__).parents[2] / "gateway" / "README.md"
-
-
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
 
 
 def types(events: Sequence[dict[str, Any]]) -> list[str]:

@@ -161,6 +161,19 @@ async def test_a_backend_that_is_not_there_is_never_replaced_by_another(serve: S
         assert gateway.sessions == []
 
 
+async def test_a_server_of_a_full_duplex_model_alone_refuses_transcription_sessions(serve: Serve) -> None:
+    async with serve() as gateway:
+        gateway.service.backends = ("duplex",)
+        async with connect(gateway.url("?intent=transcription")) as client:
+            error = (await event(client))["error"]
+            assert error["code"] == "model_not_found"
+            assert "transcription" in error["message"]
+            assert await closed(client) == (4000, "invalid_request_error.model_not_found")
+        async with connect(gateway.url("?model=gpt-realtime")) as client:
+            assert (await event(client))["type"] == "session.created"
+        assert [session.request.backend for session in gateway.sessions] == ["duplex"]
+
+
 async def test_the_session_is_told_what_the_handshake_said(serve: Serve) -> None:
     async with serve() as gateway:
         headers = {"OpenAI-Beta": "realtime=v1"}

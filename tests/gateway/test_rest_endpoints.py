@@ -27,8 +27,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from gateway.app import create_app
 from gateway.endpoints import client_secrets, json_body
 from gateway.endpoints.ephemeral_keys import MAX_KEY_CHARACTERS
-from gateway.endpoints.model_list import MODEL_NAMES
+from gateway.endpoints.model_list import OPENAI_NAMES
 from gateway.settings import Settings
+from models.engines.scripted_duplex import ScriptedDuplex
 from models.interfaces import EngineInfo, Engines
 from protocol import shapes
 from protocol.client_secrets import ClientSecretRequest, client_secret_request
@@ -383,9 +384,9 @@ async def test_a_base_url_without_a_path_is_served_as_well(serve: Serve) -> None
 async def test_the_stock_sdk_lists_the_models_and_finds_each(serve: Serve) -> None:
     async with serve() as gateway, AsyncOpenAI(api_key="k", base_url=gateway.http("/v1")) as sdk:
         listed = [model async for model in sdk.models.list()]
-        assert [model.id for model in listed] == list(MODEL_NAMES)
+        assert [model.id for model in listed] == ["cascade", *OPENAI_NAMES]
         assert listed[0].id == "cascade"
-        assert "gpt-realtime" in MODEL_NAMES
+        assert "gpt-realtime" in OPENAI_NAMES
         for model in listed:
             assert (await sdk.models.retrieve(model.id)) == model
         with pytest.raises(NotFoundError) as caught:
@@ -403,6 +404,42 @@ class Bound:
 def capabilities(client: TestClient, name: str = "cascade") -> dict[str, Any]:
     found: dict[str, Any] = client.get(f"/v1/models/{name}", headers=KEY).json()["capabilities"]
     return found
+
+
+def test_a_full_duplex_model_is_listed_beside_the_cascade_with_its_own_capabilities() -> None:
+    model = ScriptedDuplex()
+    infos = (EngineInfo("asr", "Ear"), EngineInfo("vad", "Gate"), model.info)
+    engines = replace(no_engines(), native=model, infos=infos)
+    settings = Settings(api_key="k-test", max_sessions=3, session_limit_s=60.0)
+    with TestClient(create_app(settings, engines), base_url=BASE_URL) as client:
+        listed = [entry["id"] for entry in client.get("/v1/models", headers=KEY).json()["data"]]
+        duplex, cascade, other = (capabilities(client, name) for name in ("duplex", "cascade", "gpt-realtime"))
+        assert "native" in {engine["role"] for engine in client.get("/health").json()["engines"]}
+    assert listed == ["cascade", "duplex", *OPENAI_NAMES]
+    assert other == cascade
+    assert cascade["engines"] == {"asr": ["Ear"], "vad": ["Gate"]}
+    assert duplex["engines"] == {"vad": ["Gate"], "native": ["scripted full-duplex model"]}
+    assert (duplex["backend"], duplex["ready"], duplex["frame_ms"]) == ("duplex", True, 80)
+    assert (duplex["voices"], duplex["languages"]) == (["murmur"], {"input": ["en"], "output": ["en"]})
+    assert (duplex["tools"], duplex["text_input"], duplex["session_types"]) == (True, False, ["realtime"])
+    assert duplex["limits"]["conversation_s"] is None
+
+
+def test_where_there_is_no_cascade_other_names_stand_for_the_full_duplex_model() -> None:
+    engines = replace(no_engines(), native=ScriptedDuplex(), cascade=False)
+    with TestClient(create_app(Settings(api_key="k-test"), engines), base_url=BASE_URL) as client:
+        assert capabilities(client, "gpt-realtime") == capabilities(client, "duplex")
+        assert client.get("/v1/models/cascade", headers=KEY).status_code == 404
+
+
+def test_a_full_duplex_model_that_is_still_loading_is_listed_as_not_ready() -> None:
+    async def load(_settings: Settings) -> Engines:
+        return await asyncio.Event().wait()
+
+    settings = Settings(api_key="k-test", duplex="scripted", cascade=False)
+    with TestClient(create_app(settings, load=load), base_url=BASE_URL) as client:
+        told = capabilities(client, "duplex")
+    assert (told["ready"], told["tools"], told["engines"]) == (False, False, {})
 
 
 def test_a_model_tells_what_stands_behind_its_name() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gateway.hearing import Hearing
 from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedVad
 from models.engines.silero_vad import SileroVad
 from models.interfaces import SpeechPiece, VoiceActivityDetector
@@ -28,14 +28,6 @@ BUFFER_MS = 60
 """What the client collects before it plays."""
 
 AIR_MS = 120
-
-
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
 
 
 @pytest.fixture(params=["scripted", pytest.param("silero", marks=pytest.mark.models)])
@@ -158,7 +150,7 @@ def engines(time: FedTime) -> Any:
 async def test_the_agent_is_not_interrupted_by_its_own_voice(
     time: FedTime, vad: VoiceActivityDetector, gain_db: float
 ) -> None:
-    async with open_session(time, engines(time), vad=vad) as running:
+    async with open_session(time, engines(time), hearing=Hearing(vad)) as running:
         conversation = await asked(time, running, gain_db)
         began = len(conversation.frames)
         await conversation.goes_on(silence(9_000))
@@ -171,7 +163,7 @@ async def test_the_agent_is_not_interrupted_by_its_own_voice(
 
 
 async def test_a_person_who_speaks_over_the_echo_is_heard_out(time: FedTime, vad: VoiceActivityDetector) -> None:
-    async with open_session(time, engines(time), vad=vad) as running:
+    async with open_session(time, engines(time), hearing=Hearing(vad)) as running:
         conversation = await asked(time, running, -30.0)
         await conversation.goes_on(silence(3_000))
         assert conversation.count("input_audio_buffer.speech_started") == 1

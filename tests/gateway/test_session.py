@@ -15,6 +15,7 @@ import pytest
 from gateway.backends.interface import Capabilities
 from gateway.event_log import EventLogWriter
 from gateway.g711 import G711Codec, G711Decoder
+from gateway.hearing import Hearing
 from gateway.outbox import Outbox, OutboxOverflow
 from gateway.session import LARGE_FRAME_BYTES, MANY_FIELDS_BYTES
 from models.interfaces import VAD_FRAME_SAMPLES
@@ -40,14 +41,6 @@ from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.scripted_cascade import kinds, open_session, quiet, samples_in, scripted_engines, voice
 
 PCMU = {"type": "audio/pcmu"}
-
-
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
 
 
 class RecordingBackend:
@@ -357,7 +350,7 @@ async def test_an_append_passes_the_ear_before_the_backend_gets_it(time: FedTime
             await go_on.wait()
             return [0.5] * (len(pcm) // 2 // VAD_FRAME_SAMPLES)
 
-    async with open_session(time, scripted_engines(time), backend=backend, vad=SlowVad()) as running:
+    async with open_session(time, scripted_engines(time), backend=backend, hearing=Hearing(SlowVad())) as running:
 
         async def read() -> None:
             await running.append(bytes(2 * 1536))
@@ -386,7 +379,7 @@ async def test_backend_events_are_carried_while_the_ear_is_busy(time: FedTime) -
             await go_on.wait()
             return []
 
-    async with open_session(time, scripted_engines(time), backend=backend, vad=SlowVad()) as running:
+    async with open_session(time, scripted_engines(time), backend=backend, hearing=Hearing(SlowVad())) as running:
         await running.read()
         reader = asyncio.ensure_future(running.append(quiet(100)))
         await backend.says(ResponseStarted("r"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +14,6 @@ from models.interfaces import Transcription
 from tests.gateway.fed_time import FedTime
 from tests.gateway.observed import told
 from tests.gateway.scripted_cascade import RunningSession, kinds, open_session, quiet, scripted_engines, voice
-
-
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
 
 
 class Ear(ScriptedRecognizer):

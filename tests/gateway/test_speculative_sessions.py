@@ -28,14 +28,6 @@ COMMIT_MS = 540
 """Silence after which a turn of these tests is committed: 500 ms, and the frames that are on their way."""
 
 
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
-
-
 def hear(pcm: bytes) -> str:
     """Return how many tenths of a second of sound there are."""
     tenths = round(np.count_nonzero(np.frombuffer(pcm, "<i2")) / 2_400)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import pytest
-
 from gateway.hearing import Hearing
 from models.engines.scripted import ScriptedChat, ScriptedRecognizer, ScriptedSynthesizer, ScriptedVad
 from models.interfaces import EngineError
@@ -23,14 +19,6 @@ from protocol.backend_events import (
 from protocol.commands import AppendAudio, CancelResponse
 from tests.gateway.fed_time import FedTime, settle
 from tests.gateway.scripted_cascade import RunningCascade, quiet, running, scripted_engines, voice
-
-
-@pytest.fixture
-async def time(monkeypatch: pytest.MonkeyPatch) -> FedTime:
-    """Fed time, which the loop's timers obey as well."""
-    time = FedTime()
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", time.call_later)
-    return time
 
 
 async def play(time: FedTime, hearing: Hearing, twins: tuple[RunningCascade, ...], *sounds: bytes) -> None:

@@ -1,0 +1,119 @@
+"""The user's audio on its way to a full-duplex model: cut into its frames, bounded where the model is too slow.
+
+A model that needs longer for a frame than the frame lasts falls behind for ever. Silence that waits is then left out
+first, and what is too old after that; both are counted, since the model did not hear them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from protocol.audio_time import Samples, bytes_from_samples, samples_from_bytes, samples_from_ms, samples_from_s
+
+SKIP_SILENCE_FROM: Samples = samples_from_ms(400)
+"""From so much audio in the queue on, frames without voice are left out (chosen: half the time in which a person misses
+an answer)."""
+
+SKIP_HELD_SILENCE_FROM: Samples = samples_from_ms(160)
+"""The same while nobody takes frames: what waits then is behind for good where the model just keeps real time
+(chosen: two frames of 80 ms before a voice)."""
+
+LONGEST_BACKLOG: Samples = samples_from_s(2)
+"""More than this never waits: the oldest goes (chosen: an answer to what was said longer ago is none)."""
+
+LONGEST_BURST: Samples = samples_from_s(60)
+"""A client that sends recorded audio faster than real time may have so much of it wait: a model that is fast enough
+catches up, and nothing of a recording is to be lost (chosen)."""
+
+LONGEST_HELD: Samples = samples_from_s(10)
+"""So much may wait while the model reads its prompt: what the user says first is not lost (chosen; a model that is
+slower than its author's machine reads for longer than people wait)."""
+
+
+@dataclass(slots=True)
+class Dropped:
+    """Samples that the model never heard: `silent` ones, and those that were too `old`."""
+
+    silent: Samples = 0
+    old: Samples = 0
+
+
+class FrameQueue:
+    """One session's. `frame`: the model's."""
+
+    def __init__(self, frame: Samples) -> None:
+        self.dropped = Dropped()
+        self._frame = frame
+        self._frames: deque[tuple[bytes, bool]] = deque()
+        self._rest = bytearray()
+        self._voiced = False
+        self._longest = LONGEST_BACKLOG
+        self._held = False
+        self.gave_voice = False
+        """Whether a frame with a voice in it has been taken."""
+
+    @property
+    def waiting(self) -> Samples:
+        """How much audio waits in whole frames."""
+        return len(self._frames) * self._frame
+
+    def put(self, pcm: bytes, *, voiced: bool, burst: bool) -> None:
+        """Add audio. `voiced`: the VAD heard a voice in it. `burst`: it comes faster than real time."""
+        self._rest += pcm
+        self._voiced = self._voiced or voiced
+        size = bytes_from_samples(self._frame)
+        while len(self._rest) >= size:
+            self._frames.append((bytes(self._rest[:size]), self._voiced))
+            del self._rest[:size]
+            self._voiced = voiced and bool(self._rest)
+        if not burst:
+            self._skip_silence()
+        longest = LONGEST_BURST if burst else self._longest
+        while self.waiting > longest:
+            self._frames.popleft()
+            self.dropped.old += self._frame
+
+    def _skip_silence(self) -> None:
+        enough = SKIP_HELD_SILENCE_FROM if self._held else SKIP_SILENCE_FROM
+        if self.waiting < enough:
+            return
+        kept: deque[tuple[bytes, bool]] = deque()
+        left_out = 0
+        for pcm, voiced in self._frames:
+            if not voiced and self.waiting - left_out * self._frame >= enough:
+                left_out += 1
+            else:
+                kept.append((pcm, voiced))
+        self._frames = kept
+        self.dropped.silent += left_out * self._frame
+
+    def hold(self) -> None:
+        """Nobody takes frames for a while, until one is taken again: more may wait."""
+        self._longest, self._held = LONGEST_HELD, True
+
+    def take(self) -> bytes | None:
+        """Return the oldest frame, None if there is no whole one."""
+        if self._held:  # what has waited so far is not too old now; but it must get less
+            self._longest = max(LONGEST_BACKLOG, min(self._longest, self.waiting))
+            self._held = self._longest > LONGEST_BACKLOG
+        if not self._frames:
+            return None
+        pcm, voiced = self._frames.popleft()
+        self.gave_voice = self.gave_voice or voiced
+        return pcm
+
+    def take_padded(self) -> bytes:
+        """Return the oldest frame, or what there is of one, filled up with silence: the client has sent too little."""
+        frame = self.take()
+        if frame is not None:
+            return frame
+        self.gave_voice = self.gave_voice or self._voiced
+        rest, self._rest, self._voiced = bytes(self._rest), bytearray(), False
+        return rest + bytes(bytes_from_samples(self._frame - samples_from_bytes(len(rest))))
+
+    def clear(self) -> None:
+        """Drop all that waits."""
+        self._frames.clear()
+        self._rest.clear()
+        self._voiced = False

@@ -1,0 +1,181 @@
+"""What a stock client sees of a full-duplex model behind the gateway."""
+
+from __future__ import annotations
+
+import base64
+import logging
+
+import pytest
+
+from gateway.backends.frame_queue import LONGEST_BACKLOG, LONGEST_BURST, SKIP_SILENCE_FROM, FrameQueue
+from models.engines.scripted_duplex import DuplexReply
+from protocol.audio_time import samples_from_ms
+from tests.gateway.fed_time import FedTime
+from tests.gateway.native_session import native_session
+from tests.gateway.scripted_cascade import quiet, samples_in, voice
+
+STORY = DuplexReply("once upon a time there was a king who had three daughters and no son at all " * 3)
+
+
+async def test_a_spoken_turn_is_answered_in_the_events_of_the_protocol() -> None:
+    async with native_session(FedTime(), DuplexReply("Good morning."), heard=("hello there",)) as native:
+        await native.play(voice(800), quiet(3_200))
+        kinds = await native.kinds()
+        order = [
+            "session.created", "input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped",
+            "input_audio_buffer.committed", "response.created", "response.output_item.added",
+            "response.output_audio.delta", "response.output_audio.done", "response.done"]  # fmt: skip
+        assert [kind for kind in kinds if kind in order and kinds.count(kind) == 1 or kind == order[6]][:1] == order[:1]
+        places = [kinds.index(kind) for kind in order]
+        assert places == sorted(places)
+        (done,) = await native.told("response.done")
+        assert done["response"]["status"] == "completed"
+        assert done["response"]["output"][0]["content"][0]["transcript"].strip() == "Good morning."
+        (spoken,) = native.stream.truth
+        assert abs(samples_in(await native.told("response.output_audio.delta")) - (spoken.end - spoken.start)) <= 4_000
+
+
+async def test_the_instructions_and_what_was_said_before_are_the_models_prompt() -> None:
+    async with native_session(FedTime()) as native:
+        await native.send("session.update", session={"type": "realtime", "instructions": "You are a pirate."})
+        content = [{"type": "input_text", "text": "My name is Ann."}]
+        await native.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
+        await native.play(quiet(400))
+        assert native.stream.prompt.instructions == "You are a pirate."
+        assert native.stream.prompt.history == (("user", "My name is Ann."),)
+
+
+async def test_a_tool_is_called_and_its_result_is_spoken() -> None:
+    reply = DuplexReply("It is {result}.", call=("get_time", {"zone": "UTC"}))
+    async with native_session(FedTime(), reply) as native:
+        await native.play(voice(800), quiet(1_600))
+        (call,) = await native.told("response.function_call_arguments.done")
+        assert call["arguments"] == '{"zone": "UTC"}'
+        item = {"type": "function_call_output", "call_id": call["call_id"], "output": "noon"}
+        await native.send("conversation.item.create", item=item)
+        await native.send("response.create")
+        await native.play(quiet(2_400))
+        assert native.stream.results == ["noon"]
+        spoken = (await native.told("response.done"))[-1]["response"]
+        assert spoken["output"][0]["content"][0]["transcript"].strip() == "It is noon."
+        assert await native.told("error") == []
+
+
+async def test_a_response_asked_for_before_any_audio_begins_the_conversation() -> None:
+    async with native_session(FedTime(), DuplexReply("Welcome!")) as native:
+        await native.send("response.create")
+        await native.play(quiet(2_400))
+        (done,) = await native.told("response.done")
+        assert done["response"]["output"][0]["content"][0]["transcript"].strip() == "Welcome!"
+
+
+async def test_the_agents_nod_is_heard_and_writes_no_words() -> None:
+    async with native_session(FedTime(), DuplexReply("I see.")) as native:
+        await native.play(voice(4_000), quiet(2_400))
+        nod, answer = [done["response"] for done in await native.told("response.done")]
+        (part,) = nod["output"][0]["content"]
+        assert (nod["status"], part["transcript"]) == ("completed", "")
+        deltas = await native.told("response.output_audio.delta")
+        assert samples_in([delta for delta in deltas if delta["response_id"] == nod["id"]]) >= samples_from_ms(320)
+        assert answer["output"][0]["content"][0]["transcript"].strip() == "I see."
+        words = await native.told("response.output_audio_transcript.delta")
+        assert {delta["response_id"] for delta in words} == {answer["id"]}
+
+
+async def test_a_client_that_stops_sending_hears_the_sentence_to_its_end() -> None:
+    time = FedTime()
+    async with native_session(time, DuplexReply("And so they all lived happily ever after.")) as native:
+        await native.play(voice(800), quiet(640))
+        await time.advance(4_000)
+        (done,) = await native.told("response.done")
+        assert done["response"]["status"] == "completed"
+        assert native.stream.truth[0].end - native.stream.truth[0].start >= samples_from_ms(1_500)
+
+
+async def test_a_cancelled_response_sends_nothing_more_and_the_next_turn_works() -> None:
+    async with native_session(FedTime(), STORY, DuplexReply("As you like.")) as native:
+        await native.play(voice(800), quiet(1_600))
+        await native.send("response.cancel")
+        await native.play(quiet(80))
+        before = samples_in(await native.told("response.output_audio.delta"))
+        (done,) = await native.told("response.done")
+        assert done["response"]["status_details"]["reason"] == "client_cancelled"
+        await native.play(quiet(800))
+        assert samples_in(await native.told("response.output_audio.delta")) == before
+        await native.play(voice(800), quiet(2_400))
+        assert (await native.told("response.done"))[-1]["response"]["status"] == "completed"
+
+
+async def test_a_model_that_fails_fails_its_response_and_the_session_lives() -> None:
+    async with native_session(FedTime(), STORY, fails_at_ms=2_400) as native:
+        await native.play(voice(800), quiet(2_400))
+        (done,) = await native.told("response.done")
+        assert done["response"]["status"] == "failed"
+        assert done["response"]["status_details"]["error"]["code"] == "duplex_failed"
+        await native.send("session.update", session={"type": "realtime", "output_modalities": ["text"]})
+        assert len(await native.told("session.updated")) == 1
+
+
+async def test_a_response_beside_the_conversation_is_refused() -> None:
+    async with native_session(FedTime()) as native:
+        await native.send("response.create", response={"conversation": "none"}, event_id="event_1")
+        await native.play(quiet(100))
+        (error,) = await native.told("error")
+        assert error["error"]["event_id"] == "event_1"
+
+
+async def test_a_model_slower_than_real_time_leaves_out_silence_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "gateway")
+    async with native_session(FedTime(), step_s=0.104) as native:
+        longest = 0
+        for _ in range(60):
+            await native.play(voice(200), quiet(300))
+            longest = max(longest, native.backend._queue.waiting)
+        assert native.backend.real_time_factor == pytest.approx(1.3, rel=0.05)
+        assert longest <= LONGEST_BACKLOG
+        assert native.backend._queue.dropped.silent > 0
+    assert sum("slower than real time" in record.message for record in caplog.records) == 1
+
+
+# --- the queue ------------------------------------------------------------------------------------------------------
+
+FRAME = 1_920
+
+
+def test_frames_come_out_as_they_were_cut_and_padding_fills_the_last() -> None:
+    queue = FrameQueue(FRAME)
+    queue.put(b"\1\0" * 3_000, voiced=True, burst=False)
+    assert queue.take() == b"\1\0" * FRAME
+    assert queue.take() is None
+    assert queue.take_padded() == b"\1\0" * 1_080 + bytes(2 * 840)
+    assert queue.take_padded() == bytes(2 * FRAME)
+
+
+def test_silence_goes_first_and_voice_only_when_it_is_too_old() -> None:
+    queue = FrameQueue(FRAME)
+    for number in range(100):
+        queue.put(b"\0\0" * FRAME, voiced=number % 2 == 0, burst=False)
+    assert queue.waiting <= LONGEST_BACKLOG
+    assert queue.dropped.silent > 0
+    assert queue.dropped.old > 0
+    assert queue.dropped.silent + queue.dropped.old + queue.waiting == 100 * FRAME
+    assert queue.waiting > SKIP_SILENCE_FROM
+    queue.clear()
+    assert queue.waiting == 0
+
+
+def test_a_recording_may_wait_for_a_minute() -> None:
+    queue = FrameQueue(FRAME)
+    queue.put(bytes(2 * 24_000 * 50), voiced=False, burst=True)
+    assert queue.dropped.old == queue.dropped.silent == 0
+    queue.put(bytes(2 * 24_000 * 50), voiced=False, burst=True)
+    assert queue.waiting <= LONGEST_BURST
+    assert queue.dropped.old > 0
+
+
+async def test_audio_that_ends_in_mid_frame_is_heard_to_its_end() -> None:
+    time = FedTime()
+    async with native_session(time, frame_ms=20) as native:
+        await native.send("input_audio_buffer.append", audio=base64.b64encode(voice(30)).decode())
+        await time.advance(600)
+        assert native.stream._at >= samples_from_ms(160)
