@@ -1,4 +1,4 @@
-"""`duplex-gateway play`: speak WAV files to a Realtime server and tell what it answered, and how soon."""
+"""`duplex-gateway wav`: speak WAV files to a Realtime server and tell what it answered, and how soon."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from clients.compare_targets import add_flags, compare
 from clients.conversation import Conversation, server_vad
 from clients.realtime_connection import RealtimeError
 from clients.timeline import Latencies, Row, Turn, rows, turns
@@ -33,13 +34,23 @@ _LATENCY_NAMES = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status: 0 if each turn was answered, 1 if not."""
-    asked = _parser().parse_args(argv)
+    parser = _parser()
+    asked = parser.parse_args(argv)
+    if any("=" not in word for word in asked.key):
+        parser.error("--key: give HOST=KEY")
+    if asked.target:
+        try:
+            return compare(asked)
+        except KeyboardInterrupt:
+            return EXIT_FAILED
+    if asked.cut_in is not None:
+        parser.error("--cut-in goes with --target")
     try:
         clips = [read_clip(path) for path in asked.files]
         spoken = [clips[index % len(clips)] for index in range(asked.turns or len(clips))]
         conversation = asyncio.run(_converse(asked, spoken))
     except (WavError, RealtimeError) as error:
-        print(f"duplex-gateway play: {error}", file=sys.stderr)
+        print(f"duplex-gateway wav: {error}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_FAILED
@@ -60,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="duplex-gateway play", description=__doc__)
+    parser = argparse.ArgumentParser(prog="duplex-gateway wav", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="WAV file to speak, one turn each")
     parser.add_argument("--url", default=DEFAULT_URL, help="any Realtime URL (default: %(default)s)")
     parser.add_argument("--api-key", default=os.environ.get("OPENAI_API_KEY", "unused"), help="[OPENAI_API_KEY]")
@@ -68,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--silence-ms", type=int, default=300, help="silence that ends a turn (default: %(default)s)")
     parser.add_argument("--turns", type=int, default=0, help="turns to take, files in turn (default: one per file)")
     parser.add_argument("--instructions", help="instructions for the session")
+    add_flags(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     return parser
 

@@ -29,14 +29,22 @@ class GatewayStartError(Exception):
 
 
 class GatewayProcess:
-    """`duplex-gateway serve --port 0` with more `flags`. Use as a context manager; it then is ready at `url`."""
+    """`duplex-gateway serve --port 0` with more `flags`. Use as a context manager; it then is ready at `url`.
 
-    def __init__(self, flags: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> None:
+    `program`: another command of this installation, with all that stands before its flags.
+    """
+
+    def __init__(
+        self,
+        flags: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        program: Sequence[str] | None = None,
+    ) -> None:
         self.url = ""
         self.pid = 0
         self.output: deque[str] = deque(maxlen=KEPT_LINES)
         """Its latest lines on stdout and stderr."""
-        self._command = [*_command(), "serve", "--port", "0", *flags]
+        self._command = [*(program or (*_command(), "serve")), "--port", "0", *flags]
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[str] | None = None
         self._lines: Queue[str | None] = Queue()
