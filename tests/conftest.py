@@ -17,13 +17,22 @@ pytest.register_assert_rewrite("tests.matrix.matrix")  # its assertions are each
 
 STAGES_MIN = {
     "core": (2, ("turns", "protocol", "gateway", "recording", "simulation", "test_documents.py", "test_packaging.py")),
-    "models": (4, ("models", "mlx_engines")),
+    "models": (4, ("models",)),
+    "duplex": (
+        4,
+        (
+            *("mlx_engines", "models/test_mlx_in_its_environment.py"),
+            *("gateway/test_duplex_server.py", "gateway/test_remote_process.py", "gateway/test_wav_comparison.py"),
+        ),
+    ),
     "images": (2, ("docker",)),
     "clients": (3, ("clients", "compatibility")),
     "matrix": (5, ("matrix",)),
     "conversations": (6, ("endtoend",)),
 }
-"""Budget in minutes of each stage, and the folders of tests/ that it consists of."""
+"""Budget in minutes of each stage, and the folders and files of tests/ that it has; a file's own stage counts."""
+
+_STAGES = {part: name for name, (_, parts) in STAGES_MIN.items() for part in parts}
 
 CONFIGURED_LOGGERS = (
     *("", "gateway", "models", "protocol", "clients", "mcp", "openai", "httpx2", "httpcore2", "websockets"),
@@ -45,16 +54,19 @@ def logging_restored() -> Iterator[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add a test's set-up, call and tear-down to its folder's time."""
-    _spent_s[report.nodeid.split("::")[0].removeprefix("tests/").split("/")[0]] += report.duration
+    """Add a test's set-up, call and tear-down to its stage's time."""
+    path = report.nodeid.split("::")[0].removeprefix("tests/")
+    folder = path.split("/")[0]
+    _spent_s[_STAGES.get(path) or _STAGES.get(folder, folder)] += report.duration
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the stage table."""
+    """Print the stage table: of stages that ran, their tests' time, shared by the processes that ran them."""
     terminalreporter.section("stages")
-    for name, (budget_min, folders) in STAGES_MIN.items():
-        spent_s = sum(_spent_s.pop(folder, 0.0) for folder in folders)
-        over = "   over budget" if spent_s > 60 * budget_min else ""
-        terminalreporter.write_line(f"{name:<16} {spent_s:5.0f} s   budget {budget_min:2d} min{over}")
+    processes = getattr(terminalreporter.config.option, "numprocesses", None) or 1
+    for name, (budget_min, _) in STAGES_MIN.items():
+        if spent_s := _spent_s.pop(name, 0.0) / processes:
+            over = "   over budget" if spent_s > 60 * budget_min else ""
+            terminalreporter.write_line(f"{name:<16} {spent_s:5.0f} s   budget {budget_min:2d} min{over}")
     for folder, spent_s in _spent_s.items():
-        terminalreporter.write_line(f"{folder:<16} {spent_s:5.0f} s   no budget")
+        terminalreporter.write_line(f"{folder:<16} {spent_s / processes:5.0f} s   no budget")

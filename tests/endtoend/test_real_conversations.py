@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -42,17 +43,22 @@ class Talk:
             self.arrived.notify_all()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(DEADLINE_S), self.arrived:
-            await self.arrived.wait_for(holds)
+        try:
+            async with asyncio.timeout(DEADLINE_S), self.arrived:
+                await self.arrived.wait_for(holds)
+        except TimeoutError:
+            quiet = ("response.output_audio.delta", "response.output_audio_transcript.delta")
+            told = [(e["type"], e.get("audio_end_ms")) for e in self.events if e["type"] not in quiet]
+            pytest.fail(f"the turn has not settled: {told[-40:]}")
 
     def of(self, *kinds: str) -> list[dict[str, Any]]:
         return [event for event in self.events if event["type"] in kinds]
 
-    def settled(self, microphone: Microphone, utterance: Utterance) -> bool:
-        """Say whether all turns are answered and transcribed, and the last of them holds the utterance's end."""
+    def settled(self, utterance: Utterance) -> bool:
+        """Say whether all turns are answered and transcribed, and the last of them is of the utterance."""
         started = len(self.of("input_audio_buffer.speech_started"))
         stopped = self.of("input_audio_buffer.speech_stopped")
-        if not stopped or len(stopped) != started or stopped[-1]["audio_end_ms"] < utterance.end_ms - 500:
+        if not stopped or len(stopped) != started or stopped[-1]["audio_end_ms"] < utterance.onset_ms:
             return False
         transcribed = self.of("conversation.item.input_audio_transcription.completed")
         created, done = self.of("response.created"), self.of("response.done")
@@ -91,7 +97,9 @@ async def speak(
     for name in names:
         begin = len(talk.events)
         utterance = microphone.say(clip(name))
-        await talk.until(lambda utterance=utterance: talk.settled(microphone, utterance))
+        # The end of a clip by its level, which breath holds up, may lie far behind its last word: no turn tells of it.
+        await asyncio.sleep(microphone.time_of(utterance.end) + QUIET_S - time.monotonic())
+        await talk.until(lambda utterance=utterance: talk.settled(utterance))
         pairs.append((REFERENCES[name], talk.words(begin)))
         audio = [event for event in talk.events[begin:] if event["type"] == "response.output_audio.delta"]
         if audio:

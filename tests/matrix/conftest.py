@@ -7,7 +7,8 @@ import re
 import shlex
 import tempfile
 import wave
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.endtoend.recording_chat_server import RecordingChatServer
 from tests.endtoend.speech_references import FOLDER, clip
 from tests.matrix.environments import NEWEST, Environments
 from tests.matrix.matrix import GatewayUnderTest, Matrix
+from tests.matrix.native_dialogue import DIALOGUES_AT_A_TIME, NATIVE_CLIENTS, NativeDialogue, hold_native_dialogue
 from tests.simulation.rule_based_chat import rule_based_chat
 
 GATEWAY_KEY = "sk-the-matrix-needs-a-key"
@@ -81,6 +83,34 @@ def tls_gateway(
 def embedded_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
     """What `duplex-gateway serve` is: the language model is in process as well."""
     yield from _served("", tmp_path_factory.mktemp("events"))
+
+
+@pytest.fixture(scope="module")
+def native_dialogues(
+    request: pytest.FixtureRequest,
+    environments: Environments,
+    speech_dir: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Mapping[str, Future[NativeDialogue]]]:
+    """The dialogues of all clients that this run is about, several at a time: they wait for speech most of the time."""
+    wanted = {
+        item.callspec.params["client"] for item in request.session.items if "native_dialogues" in item.fixturenames
+    }
+    clients = {name: client for name, client in NATIVE_CLIENTS.items() if name in wanted}
+    for client in clients.values():
+        environments.ensure(client.environment)
+    with ThreadPoolExecutor(DIALOGUES_AT_A_TIME) as pool:
+        yield {
+            name: pool.submit(
+                hold_native_dialogue,
+                client,
+                environments.ensure(client.environment),
+                speech_dir,
+                tmp_path_factory.mktemp("events"),
+                GATEWAY_KEY,
+            )
+            for name, client in clients.items()
+        }
 
 
 def _served(llm_url: str, events: Path, flags: Sequence[str] = ()) -> Iterator[GatewayUnderTest]:

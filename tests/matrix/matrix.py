@@ -84,10 +84,10 @@ class Matrix:
         given = {**gateway.variables, "SPEECH_DIR": str(self._speech_dir), **(variables or {})}
         dialogue = run_driver(self._environments.ensure(environment), driver, given)
         assert set(dialogue.skipped) <= set(may_skip), dialogue.skipped
-        _left_cleanly(gateway)
+        left_cleanly(gateway)
         _check_facts(dialogue, hears=hears, repeats=gateway.repeats)
         if golden is not None:
-            _compare(golden, sorted(gateway.records() - before, key=lambda path: path.stat().st_ctime_ns))
+            compare(golden, sorted(gateway.records() - before, key=lambda path: path.stat().st_ctime_ns))
         return dialogue
 
 
@@ -115,7 +115,7 @@ def _check_facts(dialogue: Dialogue, *, hears: bool, repeats: bool) -> None:
         assert facts["truncate"]["ok"] is True
 
 
-def _left_cleanly(gateway: GatewayUnderTest) -> None:
+def left_cleanly(gateway: GatewayUnderTest) -> None:
     """The client is gone in the middle of a reply: its session must be, too, and the gateway must be well."""
     deadline_s = time.monotonic() + LEAVING_DEADLINE_S
     while gateway.sessions_active():
@@ -125,7 +125,8 @@ def _left_cleanly(gateway: GatewayUnderTest) -> None:
     assert bugs == []
 
 
-def _compare(golden: str, records: list[Path]) -> None:
+def compare(golden: str, records: list[Path]) -> None:
+    """Compare a record with `golden/<golden>.txt`, which UPDATE_GOLDENS=1 writes."""
     path = GOLDEN / f"{golden}.txt"
     lines = dialogue_lines(records)
     if os.environ.get("UPDATE_GOLDENS") == "1":

@@ -14,8 +14,8 @@ chance or the engines decide is taken out by these rules and no others:
 6. `conversation.item.retrieve` and its answer stand behind the latest transcript or truncation: that is when the agents
    SDKs send it, and a response runs on meanwhile.
 7. Of the content of an incomplete item only the types are told: the rest is what was said or heard when it was cut.
-8. A cancel that found nothing to cancel stands once where it is repeated at once: LiveKit cancels for what the server
-   hears and for what its own VAD hears.
+8. A cancel that found its response cancelled already is left out, with its answer: LiveKit sends one for what the
+   server hears, what its own VAD hears and its own interruption, each only if it hasn't read of the end by then.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class _Stream:
         self._open_deltas: dict[str, Line] = {}
         self._audio_waits = False
         self._retrieving = False
+        self._latest_response_was_cancelled = False
 
     def add(self, direction: str, event: Event) -> None:
         kind = event.get("type", "(no JSON)")
@@ -119,12 +120,21 @@ class _Stream:
         elif kind.endswith(".delta"):
             self._add_delta(kind, event)
         else:
-            if kind.endswith(_ENDS_DELTAS) and "item_id" in event:
-                self._open_deltas.pop(event["item_id"], None)
-            facts = self._facts({**event, "event_id": None})
-            self._insert(Line(f"< {kind}{facts}"))
-            self._retrieving = False
-            self._drop_repeated_cancel()
+            self._add_answer(kind, event)
+
+    def _add_answer(self, kind: str, event: Event) -> None:
+        if kind.endswith(_ENDS_DELTAS) and "item_id" in event:
+            self._open_deltas.pop(event["item_id"], None)
+        match event:
+            case {"type": "response.created" | "response.done", "response": response}:
+                self._latest_response_was_cancelled = response.get("status") == "cancelled"
+            case {"error": {"code": "response_cancel_not_active"}} if self._latest_response_was_cancelled:  # rule 8
+                cancels = [at for at, line in enumerate(self.lines) if line.text.startswith("> response.cancel")]
+                del self.lines[cancels[-1]]
+                return
+        facts = self._facts({**event, "event_id": None})
+        self._insert(Line(f"< {kind}{facts}"))
+        self._retrieving = False
 
     def _insert(self, line: Line) -> None:
         at = len(self.lines)
@@ -132,12 +142,6 @@ class _Stream:
             behind = [number for number, known in enumerate(self.lines, 1) if known.text.startswith(_RETRIEVED_AFTER)]
             at = behind[-1] if behind else at
         self.lines.insert(at, line)
-
-    def _drop_repeated_cancel(self) -> None:
-        last = [str(line) for line in self.lines[-4:]]
-        refused = last[-2:-1] == ["> response.cancel"] and "code:response_cancel_not_active" in last[-1]
-        if refused and last[:2] == last[2:]:  # rule 8
-            del self.lines[-2:]
 
     def _add_delta(self, kind: str, event: Event) -> None:
         item_id = event["item_id"]

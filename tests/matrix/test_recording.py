@@ -124,10 +124,17 @@ def test_of_a_reply_that_was_cut_only_the_types_are_told() -> None:
     assert line == "< conversation.item.done item={id:item_1 status:incomplete content:[{type:output_audio}]}"
 
 
-def test_a_refused_cancel_that_is_repeated_at_once_stands_once() -> None:
+def test_a_cancel_that_came_too_late_for_a_cancelled_response_is_left_out() -> None:
     error = {"type": "invalid_request_error", "code": "response_cancel_not_active"}
-    cancel = [("client", {"type": "response.cancel"}), ("server", {"type": "error", "event_id": "e", "error": error})]
+    asked = ("client", {"type": "response.cancel"})
+    refused = ("server", {"type": "error", "event_id": "e", "error": error})
     created = ("server", {"type": "response.created", "event_id": "e", "response": {"id": "resp_x"}})
-    once = stream_lines(cancel)
-    assert stream_lines([*cancel, *cancel, *cancel]) == once
-    assert len(stream_lines([*cancel, created, *cancel])) == 5
+
+    def done(status: str) -> tuple[str, dict[str, object]]:
+        return "server", {"type": "response.done", "event_id": "e", "response": {"id": "resp_x", "status": status}}
+
+    in_time = [created, asked, done("cancelled")]
+    assert stream_lines([*in_time, asked, refused, asked, refused]) == stream_lines(in_time)
+    assert stream_lines([created, asked, asked, done("cancelled"), refused]) == stream_lines(in_time)
+    assert len(stream_lines([asked, refused])) == 2
+    assert len(stream_lines([created, done("completed"), asked, refused])) == 4

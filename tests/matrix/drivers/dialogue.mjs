@@ -8,6 +8,18 @@ export const STORY_REQUEST = 'Tell me a long story.';
 export const SMALL_TALK = 'How are you today?';
 export const TRUNCATE_AT_MS = 300;
 
+/** Whether a full-duplex model answers: see dialogue.py. */
+export const FULL_DUPLEX = process.env.FULL_DUPLEX === '1';
+
+/** What is spoken instead of a question. */
+export const ALOUD = { [WEATHER_QUESTION]: 'cards_002', [STORY_REQUEST]: 'cards_003', [SMALL_TALK]: 'cards_004' };
+
+/** Whether a response is a voice without words. */
+export const isNod = ({ status, output }) => {
+  const said = output.filter((item) => item.type === 'message').flatMap((item) => item.content);
+  return status === 'completed' && said.length > 0 && !said.some((part) => part.transcript);
+};
+
 /** How long a reply is heard before it is cut: some of its words whatever the machine is doing, by no means all. */
 export const HEARD_MS = 700;
 

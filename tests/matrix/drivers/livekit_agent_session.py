@@ -8,7 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from dialogue import (
+    ALOUD,
     BARGE_IN,
+    FULL_DUPLEX,
+    SMALL_TALK,
     SPOKEN_TURN,
     STEP_DEADLINE_S,
     STORY_REQUEST,
@@ -92,14 +95,23 @@ class Conversation:
         message: llm.ChatMessage = found[0]
         return message
 
+    async def ask(self, text: str) -> None:
+        """Ask for a reply in writing, or aloud once the agent has ended."""
+        if FULL_DUPLEX:
+            await self.until(lambda: self.session.agent_state == "listening")
+            self.microphone.speak(ALOUD[text])
+        else:
+            self.session.generate_reply(user_input=text)
+
     async def speaking(self) -> None:
         """Wait until the agent speaks."""
         await self.until(lambda: self.session.agent_state == "speaking")
 
 
 async def spoken_turn(talk: Conversation) -> None:
+    since = len(talk.said)
     talk.microphone.speak(SPOKEN_TURN)
-    reply = await talk.said_next(0)
+    reply = await talk.said_next(since)
     report(
         "spoken_turn",
         heard=talk.heard[-1],
@@ -110,7 +122,7 @@ async def spoken_turn(talk: Conversation) -> None:
 
 async def tool(talk: Conversation) -> None:
     since = len(talk.said)
-    talk.session.generate_reply(user_input=WEATHER_QUESTION)
+    await talk.ask(WEATHER_QUESTION)
     reply = await talk.said_next(since)
     (arguments,) = talk.agent.calls
     report("tool", name="get_weather", arguments=arguments, reply=reply.text_content)
@@ -118,22 +130,34 @@ async def tool(talk: Conversation) -> None:
 
 async def barge_in(talk: Conversation) -> None:
     since = len(talk.said)
-    talk.session.generate_reply(user_input=STORY_REQUEST)
+    await talk.ask(STORY_REQUEST)
     await talk.speaking()
     talk.microphone.speak(BARGE_IN)
     story = await talk.said_next(since)
-    assert talk.played[-1].interrupted
+    # A full-duplex agent falls silent by itself: the player has no more of it than was heard.
+    assert FULL_DUPLEX or talk.played[-1].interrupted
     answer = await talk.said_next(talk.said.index(story) + 1)
     report("barge_in", cancelled=bool(story.interrupted), reply=answer.text_content)
 
 
+async def greeting(talk: Conversation) -> None:
+    """What most agents begin with."""
+    await talk.session.generate_reply(instructions="Greet the user.")
+    report("greeting", reply=talk.said[-1].text_content)
+
+
+async def typed(talk: Conversation) -> None:
+    """What is written comes too late for a full-duplex model: LiveKit warns in its log and asks for a reply as ever."""
+    await talk.session.generate_reply(user_input=SMALL_TALK)
+    report("typed", refused=talk.errors)
+
+
 async def cancel(talk: Conversation) -> None:
     since = len(talk.said)
-    story = talk.session.generate_reply(user_input=STORY_REQUEST)
+    await talk.ask(STORY_REQUEST)
     await talk.speaking()
     await asyncio.sleep(HEARD_S)
     await talk.session.interrupt()
-    await story
     cut = await talk.said_next(since)
     report("cancel", status="cancelled" if cut.interrupted else "completed")
 
@@ -142,10 +166,11 @@ async def main() -> None:
     talk = Conversation()
     await talk.start()
     report("connected")
-    for step in (spoken_turn, tool, barge_in, cancel):
+    begin, written = ((greeting,), (typed,)) if FULL_DUPLEX else ((), ())
+    for step in (*begin, spoken_turn, tool, barge_in, *written, cancel):
         await step(talk)
     report("truncate", skipped="AgentSession truncates by itself: seen in barge_in and cancel")
-    talk.session.generate_reply(user_input=STORY_REQUEST)
+    await talk.ask(STORY_REQUEST)
     await talk.speaking()
     assert talk.errors == []
     report("left")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dialogue import STEP_DEADLINE_S, WEATHER
+from dialogue import ALOUD, FULL_DUPLEX, STEP_DEADLINE_S, WEATHER
 from livekit.agents import RunContext, function_tool, llm, utils
 from livekit_room import RATE_HZ, Microphone
 
@@ -25,8 +25,9 @@ async def get_weather(context: RunContext, city: str) -> str:
 class Reply:
     """One generation, read to its end as fast as it comes."""
 
-    def __init__(self, generation: llm.GenerationCreatedEvent) -> None:
+    def __init__(self, generation: llm.GenerationCreatedEvent, news: Callable[[], None]) -> None:
         self.generation = generation
+        self._news = news
         self.text = ""
         self.audio_ms = 0
         self.item_id = ""
@@ -34,6 +35,11 @@ class Reply:
         self.begun = asyncio.Event()
         self.ended = asyncio.create_task(self._read())
         self._begun_s = 0.0
+
+    @property
+    def means(self) -> bool:
+        """Whether it is more than a nod, as far as it has come."""
+        return bool(self.text or self.calls)
 
     @property
     def played_ms(self) -> int:
@@ -46,6 +52,7 @@ class Reply:
     async def _functions(self) -> None:
         async for call in self.generation.function_stream:
             self.calls.append(call)
+            self._news()
 
     async def _messages(self) -> None:
         async for message in self.generation.message_stream:
@@ -55,6 +62,7 @@ class Reply:
     async def _text(self, message: llm.MessageGeneration) -> None:
         async for piece in message.text_stream:
             self.text += str(piece)
+            self._news()
 
     async def _audio(self, message: llm.MessageGeneration) -> None:
         samples = 0
@@ -78,7 +86,7 @@ class Conversation:
         self.reconnected = asyncio.Event()
         self._news = asyncio.Event()
         self.session.on("openai_server_event_received", lambda event: self._noted(self.raw, event))
-        self.session.on("generation_created", lambda event: self._noted(self.replies, Reply(event)))
+        self.session.on("generation_created", lambda event: self._noted(self.replies, Reply(event, self._news.set)))
         self.session.on("input_audio_transcription_completed", self._transcribed)
         self.session.on("session_reconnected", lambda _: self.reconnected.set())
         self.session.on("error", lambda event: self._noted(self.errors, str(event.error)))
@@ -106,11 +114,20 @@ class Conversation:
         return dict(found[0])
 
     async def ask(self, text: str) -> Reply:
-        """Add a user message to the conversation and ask for a reply."""
+        """Add a user message to the conversation and ask for a reply, or say it aloud."""
+        if FULL_DUPLEX:
+            return await self.answer_to(ALOUD[text])
         context = self.session.chat_ctx.copy()
         context.add_message(role="user", content=text)
         await self.session.update_chat_ctx(context)
         return await self.reply()
+
+    async def answer_to(self, clip: str) -> Reply:
+        """Speak a clip; return the first reply after it that is more than a nod, as soon as that shows."""
+        since = len(self.replies)
+        self.microphone.speak(clip)
+        found: Reply = await self.until(lambda: next((reply for reply in self.replies[since:] if reply.means), None))
+        return found
 
     async def reply(self, **parameters: Any) -> Reply:
         """Ask for a reply with generate_reply's parameters; return it once the server has created it."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 
 from dialogue import (
     BARGE_IN,
+    FULL_DUPLEX,
     SMALL_TALK,
     SPOKEN_TURN,
     STORY_REQUEST,
@@ -23,15 +25,15 @@ PLAYED = ["audio", "text"]  # the modalities of what was played
 
 
 async def spoken_turn(talk: Conversation) -> None:
-    talk.microphone.speak(SPOKEN_TURN)
-    reply: Reply = await talk.until(lambda: talk.replies and talk.replies[-1])
+    reply = await talk.answer_to(SPOKEN_TURN)
     await reply.ended
     heard = await talk.until(lambda: talk.heard and talk.heard[-1])
     report("spoken_turn", heard=heard, reply=reply.text, audio_ms=reply.audio_ms)
 
 
 async def tool(talk: Conversation) -> None:
-    await talk.session.update_tools([get_weather])
+    if not FULL_DUPLEX:
+        await talk.session.update_tools([get_weather])
     asked = await talk.ask(WEATHER_QUESTION)
     await asked.ended
     (call,) = asked.calls
@@ -62,6 +64,23 @@ async def barge_in(talk: Conversation) -> None:
     report("barge_in", cancelled=done["status"] == "cancelled", reply=answer.text)
 
 
+async def typed(talk: Conversation) -> None:
+    """What is written and what would be another agent come too late for a full-duplex model: LiveKit lives with it."""
+    events = len(talk.raw)
+    context = talk.session.chat_ctx.copy()
+    context.add_message(role="user", content=SMALL_TALK)
+    for change in (talk.session.update_chat_ctx(context), talk.session.update_tools([])):
+        with suppress(llm.RealtimeError):
+            await change
+    await talk.until(lambda: len(refusals(talk, events)) == 2)
+    talk.errors.clear()  # of the second it tells its application
+    report("typed", refused=refusals(talk, events))
+
+
+def refusals(talk: Conversation, since: int) -> list[str]:
+    return [event["error"]["code"] for event in talk.raw[since:] if event["type"] == "error"]
+
+
 async def cancel(talk: Conversation) -> None:
     story = await talk.ask(STORY_REQUEST)
     await story.begun.wait()
@@ -89,7 +108,9 @@ async def main() -> None:
     talk = Conversation(model)
     updated = (await talk.event("session.updated"))["session"]
     report("connected", model=updated["model"], turn_detection=updated["audio"]["input"]["turn_detection"]["type"])
-    for step in (spoken_turn, tool, barge_in, cancel, truncate):
+    if FULL_DUPLEX:  # as LiveKit's agents, which know their tools beforehand
+        await talk.session.update_tools([get_weather])
+    for step in (spoken_turn, tool, barge_in, *((typed,) if FULL_DUPLEX else ()), cancel, truncate):
         await step(talk)
     story = await talk.ask(STORY_REQUEST)
     await story.begun.wait()

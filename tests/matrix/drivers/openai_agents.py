@@ -30,6 +30,7 @@ class Conversation:
     def __init__(self, session: RealtimeSession) -> None:
         self.session = session
         self.events: list[Any] = []
+        self.microphone = dialogue.Microphone(session.send_audio)
         self._source = aiter(session)
 
     async def until(self, wanted: str | Callable[[Any], bool]) -> Any:
@@ -38,19 +39,28 @@ class Conversation:
             while True:
                 event = await anext(self._source)
                 self.events.append(event)
-                if event.type == "error":
-                    raise RuntimeError(event.error)
                 if event.type == wanted if isinstance(wanted, str) else wanted(event):
                     return event
+                if event.type == "error":
+                    raise RuntimeError(event.error)
 
     async def server_event(self, kind: str) -> dict[str, Any]:
         """Take events up to the server's event of that type, which the SDK shows as it came."""
         return dict((await self.until(lambda event: raw(event).get("type") == kind)).data.data)
 
+    async def ask(self, text: str) -> None:
+        """Ask for an answer in writing, or aloud."""
+        if dialogue.FULL_DUPLEX:
+            self.microphone.speak(dialogue.ALOUD[text])
+        else:
+            await self.session.send_message(text)
+
     async def response(self) -> dict[str, Any]:
         """Take a response to its end; return what a user got of it."""
         begin = len(self.events)
         done = await self.server_event("response.done")
+        while dialogue.is_nod(done["response"]):
+            done = await self.server_event("response.done")
         events = self.events[begin:]
         said = "".join(event.data.delta for event in events if of_model(event, "transcript_delta"))
         audio_bytes = sum(len(event.audio.data) for event in events if event.type == "audio")
@@ -58,7 +68,7 @@ class Conversation:
 
     def speaking(self, clip: str) -> AbstractAsyncContextManager[None]:
         """Keep a microphone open: the clip at the pace of speech, then silence."""
-        return dialogue.speaking(clip, self.session.send_audio)
+        return self.microphone.speaking(clip)
 
 
 def of_model(event: Any, kind: str) -> bool:
@@ -82,6 +92,8 @@ async def main() -> None:
         await spoken_turn(talk)
         await tool(talk)
         await barge_in(talk)
+        if dialogue.FULL_DUPLEX:
+            await typed(talk)
         await cancel(talk)
         await truncate(talk)
         await leave(talk)
@@ -95,7 +107,7 @@ async def spoken_turn(talk: Conversation) -> None:
 
 
 async def tool(talk: Conversation) -> None:
-    await talk.session.send_message(dialogue.WEATHER_QUESTION)
+    await talk.ask(dialogue.WEATHER_QUESTION)
     # The SDK runs the tool beside its receiving: the call's own response may end before the tool does, or after it.
     turn = await talk.response()
     while turn["output"][0]["type"] == "function_call":
@@ -105,7 +117,7 @@ async def tool(talk: Conversation) -> None:
 
 
 async def barge_in(talk: Conversation) -> None:
-    await talk.session.send_message(dialogue.STORY_REQUEST)
+    await talk.ask(dialogue.STORY_REQUEST)
     await talk.until("audio")
     async with talk.speaking(dialogue.BARGE_IN):
         await talk.until("audio_interrupted")
@@ -121,8 +133,15 @@ async def barge_in(talk: Conversation) -> None:
     )
 
 
+async def typed(talk: Conversation) -> None:
+    await talk.session.send_message(dialogue.SMALL_TALK)
+    refused = await talk.until("error")
+    await talk.response()  # which the SDK has asked for, too
+    dialogue.report("typed", refused=[refused.error.code])
+
+
 async def cancel(talk: Conversation) -> None:
-    await talk.session.send_message(dialogue.STORY_REQUEST)
+    await talk.ask(dialogue.STORY_REQUEST)
     await talk.until("audio")
     # What `session.interrupt()` sends, and `response.cancel`, which it leaves to a server that cancels by itself.
     await talk.session.model.send_event(RealtimeModelSendInterrupt(force_response_cancel=True))
@@ -132,7 +151,7 @@ async def cancel(talk: Conversation) -> None:
 
 
 async def truncate(talk: Conversation) -> None:
-    await talk.session.send_message(dialogue.SMALL_TALK)
+    await talk.ask(dialogue.SMALL_TALK)
     item_id = (await talk.response())["output"][0]["id"]
     cut = {"item_id": item_id, "content_index": 0, "audio_end_ms": dialogue.TRUNCATE_AT_MS}
     message: Any = {"type": "conversation.item.truncate", "other_data": cut}
@@ -144,7 +163,7 @@ async def truncate(talk: Conversation) -> None:
 
 
 async def leave(talk: Conversation) -> None:
-    await talk.session.send_message(dialogue.STORY_REQUEST)
+    await talk.ask(dialogue.STORY_REQUEST)
     await talk.until("audio")
     transport = talk.session.model._websocket.transport
     raw_socket = transport.get_extra_info("socket")

@@ -3,8 +3,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import {
+  ALOUD,
   BARGE_IN,
   BYTES_PER_MS,
+  FULL_DUPLEX,
   HEARD_MS,
   Received,
   SMALL_TALK,
@@ -13,6 +15,7 @@ import {
   TRUNCATE_AT_MS,
   WEATHER,
   WEATHER_QUESTION,
+  isNod,
   report,
 } from './dialogue.mjs';
 import { Microphone } from './microphone.mjs';
@@ -53,9 +56,11 @@ const durationMs = (base64) => Buffer.from(base64, 'base64').length / BYTES_PER_
 /** Holds the dialogue over `rt`, an openai-node connection; `drop` breaks its socket off. */
 export async function dialogue(rt, dialect, drop) {
   const received = new Received();
+  let refusalsExpected = false;
   rt.on('event', (event) => received.add(event));
   rt.on('error', (error) => {
-    throw error;
+    // The library tells of an error as such and as an event.
+    if (!refusalsExpected) throw error;
   });
 
   const { session } = await received.until('session.created', 0);
@@ -68,15 +73,19 @@ export async function dialogue(rt, dialect, drop) {
   const microphone = new Microphone((chunk) =>
     rt.send({ type: 'input_audio_buffer.append', audio: chunk.toString('base64') }),
   );
-  /** Asks in writing; returns from where on to look for the answer. */
+  /** Asks in writing, or begins to ask aloud; returns from where on to look for the answer. */
   const ask = (text) => {
+    if (FULL_DUPLEX) microphone.say(ALOUD[text]);
+    else write(text);
+    return received.all.length;
+  };
+  const write = (text) => {
     const item = { type: 'message', role: 'user', content: [{ type: 'input_text', text }] };
     rt.send({ type: 'conversation.item.create', item });
     rt.send({ type: 'response.create' });
-    return received.all.length;
   };
   const reply = async (from) => {
-    const { response } = await received.until('response.done', from);
+    const { response } = await received.until((event) => event.type === 'response.done' && !isNod(event.response), from);
     return { response, text: received.of(dialect.transcript, from).at(-1)?.transcript };
   };
 
@@ -119,6 +128,15 @@ export async function dialogue(rt, dialect, drop) {
       heard: heard.transcript,
       reply: text,
     });
+  }
+  if (FULL_DUPLEX) {
+    refusalsExpected = true;
+    const from = received.all.length;
+    write(SMALL_TALK);
+    const { error } = await received.until('error', from);
+    await reply(from); // which was asked for, too
+    refusalsExpected = false;
+    report('typed', { refused: [error.code] });
   }
   {
     const from = ask(STORY_REQUEST);

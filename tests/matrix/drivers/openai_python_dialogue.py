@@ -51,6 +51,10 @@ class Conversation:
         self.connection = connection
         self.dialect = dialect
         self.events: list[Any] = []
+        self.microphone = dialogue.Microphone(self._append)
+
+    async def _append(self, chunk: bytes) -> None:
+        await self.connection.input_audio_buffer.append(audio=base64.b64encode(chunk).decode())
 
     async def until(self, wanted: str | Callable[[Any], bool]) -> Any:
         """Receive up to the event of that type, or that `wanted` accepts."""
@@ -58,12 +62,19 @@ class Conversation:
             while True:
                 event = await self.connection.recv()
                 self.events.append(event)
-                if event.type == "error":
-                    raise RuntimeError(event.error.message)
                 if event.type == wanted if isinstance(wanted, str) else wanted(event):
                     return event
+                if event.type == "error":
+                    raise RuntimeError(event.error.message)
 
     async def ask(self, text: str) -> None:
+        """Type a message and ask for its answer, or ask aloud."""
+        if dialogue.FULL_DUPLEX:
+            self.microphone.speak(dialogue.ALOUD[text])
+        else:
+            await self.write(text)
+
+    async def write(self, text: str) -> None:
         """Type a message and ask for its answer."""
         content = [{"type": "input_text", "text": text}]
         await self.connection.conversation.item.create(item={"type": "message", "role": "user", "content": content})
@@ -78,6 +89,8 @@ class Conversation:
         """Receive a response to its end; return what a user got of it."""
         begin = len(self.events)
         done = await self.until("response.done")
+        while dialogue.is_nod(done.response.model_dump()):
+            done = await self.until("response.done")
         said = "".join(e.delta for e in self.events[begin:] if e.type == self.dialect.transcript_delta)
         return {"response": done.response, "reply": said, "audio_ms": self.audio_ms(done.response.id)}
 
@@ -98,11 +111,7 @@ class Conversation:
 
     def speaking(self, clip: str) -> AbstractAsyncContextManager[None]:
         """Keep a microphone open: the clip at the pace of speech, then silence."""
-
-        async def send(chunk: bytes) -> None:
-            await self.connection.input_audio_buffer.append(audio=base64.b64encode(chunk).decode())
-
-        return dialogue.speaking(clip, send)
+        return self.microphone.speaking(clip)
 
 
 async def hold(connection: Any, dialect: Dialect) -> None:
@@ -115,6 +124,8 @@ async def hold(connection: Any, dialect: Dialect) -> None:
     await spoken_turn(talk)
     await tool(talk)
     await barge_in(talk)
+    if dialogue.FULL_DUPLEX:
+        await typed(talk)
     await cancel(talk)
     await truncate(talk)
     await leave(talk)
@@ -156,6 +167,13 @@ async def barge_in(talk: Conversation) -> None:
         heard=heard.transcript,
         reply=turn["reply"],
     )
+
+
+async def typed(talk: Conversation) -> None:
+    await talk.write(dialogue.SMALL_TALK)
+    refused = await talk.until("error")
+    await talk.response()  # which was asked for, too
+    dialogue.report("typed", refused=[refused.error.code])
 
 
 async def cancel(talk: Conversation) -> None:

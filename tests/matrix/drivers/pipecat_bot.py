@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from dialogue import BYTES_PER_MS, GATEWAY_KEY, SOCKET_URL, STEP_DEADLINE_S, WEATHER
+from dialogue import ALOUD, BYTES_PER_MS, FULL_DUPLEX, GATEWAY_KEY, SOCKET_URL, STEP_DEADLINE_S, WEATHER
 from loguru import logger
 from pipecat.frames.frames import (
     BotStartedSpeakingFrame,
@@ -108,7 +108,11 @@ class Bot:
         await self._running
 
     async def ask(self, text: str) -> None:
-        """Put a message into the running conversation and ask for its answer."""
+        """Put a message into the running conversation and ask for its answer, or ask aloud once the bot has ended."""
+        if FULL_DUPLEX:
+            await self.until(lambda: not self.witness.bot_speaks)
+            self.room.microphone.speak(ALOUD[text])
+            return
         message = LLMMessagesAppendFrame(messages=[{"role": "user", "content": text}], run_llm=True)
         await self.service.queue_frame(message)
 
@@ -130,8 +134,9 @@ class Bot:
 
     @property
     def items(self) -> list[ConversationItem]:
-        """The agent's messages that have ended on the server, as it told them."""
-        return [item for item in self._items.values() if item.role == "assistant"]
+        """The agent's messages that have ended on the server, as it told them; nods of a full-duplex model are none."""
+        messages = [item for item in self._items.values() if item.role == "assistant"]
+        return [item for item in messages if item.content and (item.content[0].transcript or not FULL_DUPLEX)]
 
     async def item_next(self, since: int) -> ConversationItem:
         """Return the agent's first message after the first `since` items, once it has ended on the server."""

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from dialogue import BARGE_IN, SMALL_TALK, SPOKEN_TURN, STORY_REQUEST, TRUNCATE_AT_MS, WEATHER_QUESTION, report
+from dialogue import (
+    BARGE_IN,
+    FULL_DUPLEX,
+    SMALL_TALK,
+    SPOKEN_TURN,
+    STORY_REQUEST,
+    TRUNCATE_AT_MS,
+    WEATHER_QUESTION,
+    report,
+)
+from pipecat.services.openai.realtime.events import ConversationItem
 from pipecat_bot import Bot
 
 
@@ -13,14 +23,23 @@ async def hold_dialogue(bot: Bot, *, transcribes: bool, cancels: bool) -> None:
     await bot.start()
     try:
         report("connected")
+        if FULL_DUPLEX:
+            report("greeting", reply=bot.said[0].content)
         await _spoken_turn(bot, transcribes)
         await _tool(bot)
         await _barge_in(bot)
+        if FULL_DUPLEX:
+            report(
+                "typed", skipped="almost any error ends Pipecat's receiving: a bot that writes needs a restarting model"
+            )
         if cancels:
             await _cancel(bot)
         else:
             report("cancel", skipped="where the server finds the turns, Pipecat leaves cancelling to it")
-        await _truncate(bot)
+        if FULL_DUPLEX:
+            report("truncate", skipped="of a reply that has ended nothing is left to be played: seen in barge_in")
+        else:
+            await _truncate(bot)
         await bot.ask(STORY_REQUEST)
         await bot.speaking()
     finally:
@@ -46,16 +65,26 @@ async def _tool(bot: Bot) -> None:
 
 
 async def _barge_in(bot: Bot) -> None:
-    """The answer is told by its item: what is left of the story's text may yet become a message of its own."""
+    """The answer is told by its item: what is left of the story's text may yet become a message of its own.
+
+    Whether the message counts as interrupted is chance with a full-duplex model, whose last sound leaves with the news.
+    """
+    if FULL_DUPLEX:  # what was said last has ended on the server, too
+        await bot.until(lambda: bot.items and bot.said[-1].content.endswith(transcript_of(bot.items[-1])))
     said, items = len(bot.said), len(bot.items)
     await bot.ask(STORY_REQUEST)
     await bot.speaking()
     bot.room.microphone.speak(BARGE_IN)
     interrupted = (await bot.said_next(said)).interrupted
-    cancelled = (await bot.item_next(items)).status == "incomplete"
-    reply = (await bot.item_next(items + 1)).content[0].transcript
+    status = (await bot.item_next(items)).status
+    reply = transcript_of(await bot.item_next(items + 1))
     await bot.until(lambda: bot.said[-1].content.endswith(reply))
-    report("barge_in", cancelled=interrupted and cancelled, reply=reply)
+    cancelled = (interrupted or FULL_DUPLEX) and status == "incomplete"
+    report("barge_in", cancelled=cancelled, reply=reply, status=status)
+
+
+def transcript_of(item: ConversationItem) -> str:
+    return item.content[0].transcript.strip()
 
 
 async def _cancel(bot: Bot) -> None:

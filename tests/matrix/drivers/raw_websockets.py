@@ -26,6 +26,7 @@ class Conversation:
     def __init__(self, connection: websockets.ClientConnection) -> None:
         self.connection = connection
         self.events: list[Event] = []
+        self.microphone = dialogue.Microphone(self.append)
 
     async def send(self, kind: str, **fields: Any) -> None:
         await self.connection.send(json.dumps({"type": kind, **fields}))
@@ -36,16 +37,23 @@ class Conversation:
             while True:
                 event: Event = json.loads(await self.connection.recv())
                 self.events.append(event)
-                if event["type"] == "error":
-                    raise RuntimeError(event["error"]["message"])
                 if event["type"] == kind:
                     return event
+                if event["type"] == "error":
+                    raise RuntimeError(event["error"]["message"])
 
     async def update(self, **session: Any) -> None:
         await self.send("session.update", session={"type": "realtime", **session})
         await self.until("session.updated")
 
     async def ask(self, text: str) -> None:
+        """Type a message and ask for its answer, or ask aloud."""
+        if dialogue.FULL_DUPLEX:
+            self.microphone.speak(dialogue.ALOUD[text])
+        else:
+            await self.write(text)
+
+    async def write(self, text: str) -> None:
         """Type a message and ask for its answer."""
         content = [{"type": "input_text", "text": text}]
         await self.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
@@ -55,6 +63,8 @@ class Conversation:
         """Receive a response to its end; return what a user got of it."""
         begin = len(self.events)
         done = await self.until("response.done")
+        while dialogue.is_nod(done["response"]):
+            done = await self.until("response.done")
         deltas = [event for event in self.events[begin:] if event["type"].endswith(".delta")]
         audio = b"".join(base64.b64decode(e["delta"]) for e in deltas if e["type"] == "response.output_audio.delta")
         said = "".join(e["delta"] for e in deltas if e["type"] == "response.output_audio_transcript.delta")
@@ -65,7 +75,7 @@ class Conversation:
 
     def speaking(self, clip: str) -> AbstractAsyncContextManager[None]:
         """Keep a microphone open: the clip at the pace of speech, then silence."""
-        return dialogue.speaking(clip, self.append)
+        return self.microphone.speaking(clip)
 
 
 async def main() -> None:
@@ -82,6 +92,8 @@ async def main() -> None:
         await spoken_turn(talk)
         await tool(talk)
         await barge_in(talk)
+        if dialogue.FULL_DUPLEX:
+            await typed(talk)
         await cancel(talk)
         await truncate(talk)
         await leave(talk)
@@ -89,7 +101,9 @@ async def main() -> None:
 
 async def spoken_turn(talk: Conversation) -> None:
     transcription = {"model": "whisper-1", "language": "en"}
-    await talk.update(audio={"input": {"turn_detection": None, "transcription": transcription}})
+    # A full-duplex model reads its tools when the conversation begins.
+    tools = {"tools": [dialogue.WEATHER_TOOL]} if dialogue.FULL_DUPLEX else {}
+    await talk.update(audio={"input": {"turn_detection": None, "transcription": transcription}}, **tools)
     for chunk in dialogue.spoken(dialogue.SPOKEN_TURN):
         await talk.append(chunk)
         await asyncio.sleep(dialogue.CHUNK_MS / 1000)
@@ -101,7 +115,7 @@ async def spoken_turn(talk: Conversation) -> None:
 
 
 async def tool(talk: Conversation) -> None:
-    await talk.update(tools=[dialogue.WEATHER_TOOL])
+    await talk.update(tools=[dialogue.WEATHER_TOOL])  # to a full-duplex model no news
     await talk.ask(dialogue.WEATHER_QUESTION)
     called = await talk.until("response.function_call_arguments.done")
     await talk.until("response.done")
@@ -130,6 +144,13 @@ async def barge_in(talk: Conversation) -> None:
         heard=heard["transcript"],
         reply=turn["reply"],
     )
+
+
+async def typed(talk: Conversation) -> None:
+    await talk.write(dialogue.SMALL_TALK)
+    refused = await talk.until("error")
+    await talk.response()  # which was asked for, too
+    dialogue.report("typed", refused=[refused["error"]["code"]])
 
 
 async def cancel(talk: Conversation) -> None:
