@@ -69,7 +69,7 @@ class ModelFrame:
 
 @dataclass(frozen=True, slots=True)
 class SegmentOpened:
-    """A response begins at `start` (output time: samples since the stream's beginning); its audio up to now follows."""
+    """A response begins at `start` (output time: samples, counted on from the stream's `begins`); its audio follows."""
 
     by: OpenedBy
     start: Samples
@@ -115,11 +115,11 @@ class _Segment:
 
 
 class DuplexSegments:
-    """One stream's. At most one response is open; what is said in between is nobody's."""
+    """One stream's, which `begins` at that output time. At most one response is open; what is between is nobody's."""
 
-    def __init__(self) -> None:
+    def __init__(self, begins: Samples = 0) -> None:
         self._gate = SoundGate()
-        self._now: Samples = 0
+        self._now = begins
         self._open: _Segment | None = None
         self._muted_since: Samples | None = None  # or since the last text of what is muted
         self._before: deque[tuple[Samples, Samples]] = deque()  # frames that an opening may reach back to

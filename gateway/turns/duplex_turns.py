@@ -320,7 +320,7 @@ class DuplexTurns:
     def renewed(self) -> None:
         """The model begins a new conversation, and may sound otherwise."""
         self._fault = None
-        self._segments = DuplexSegments()
+        self._segments = DuplexSegments(self._time)  # whose positions are looked up in what `_recent` holds
         self._recent.clear()
 
     def _leave(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -45,6 +46,14 @@ class NativeSession:
         """Return all events of `kind` that the client has got by now."""
         await self.running.read()
         return [event for event in self.running.sent if event["type"] == kind]
+
+    async def spoken_ms(self) -> dict[str, int]:
+        """Return how much audio the client has got of each response that has ended, by its id."""
+        spoken = {done["response"]["id"]: 0 for done in await self.told("response.done")}
+        for delta in await self.told("response.output_audio.delta"):
+            if delta["response_id"] in spoken:
+                spoken[delta["response_id"]] += len(b64decode(delta["delta"])) // 48
+        return spoken
 
     async def kinds(self) -> list[str]:
         """Return the kinds of all events by now, repetitions once."""

@@ -132,6 +132,8 @@ async def test_the_next_turn_after_a_failure_works_and_the_model_knows_what_was_
         assert len(told[1]) < len(STORY.text)
         await native.play(voice(800), quiet(2_400))
         assert (await native.told("response.done"))[-1]["response"]["status"] == "completed"
+        before, _, after = (await native.spoken_ms()).values()
+        assert min(before, after) > 300
         assert native.noted(NoticeKind.MODEL_FAILED)[0]["retry_ms"] == 0
         assert [fields["why"] for fields in native.noted(NoticeKind.CONVERSATION_OPENED)] == ["begun", "failed"]
 
@@ -192,6 +194,7 @@ async def test_a_conversation_near_its_longest_time_goes_on_in_a_new_one_without
         assert [text.strip() for _, text in native.stream.prompt.history] == ["hello there", "I heard you."]
         await native.play(voice(800), quiet(2_400))
         assert [done["response"]["status"] for done in await native.told("response.done")] == ["completed"] * 2
+        assert min((await native.spoken_ms()).values()) > 300
         assert await native.told("error") == []
         (ended,) = native.noted(NoticeKind.CONVERSATION_ENDED)
         assert ended["why"] == "too_long"
@@ -262,6 +265,7 @@ async def test_where_it_is_allowed_a_written_question_is_answered_without_waitin
         assert native.stream.prompt.history[-1] == ("user", "What is my name?")
         done = (await native.told("response.done"))[-1]["response"]
         assert (done["status"], done["metadata"]) == ("completed", {"mine": "yes"})
+        assert min((await native.spoken_ms()).values()) > 300
         assert await native.told("error") == []
 
 

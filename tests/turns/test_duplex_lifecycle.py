@@ -67,15 +67,18 @@ def test_a_turn_that_nobody_has_answered_yet_fails_with_the_model() -> None:
     assert ended.fault == FAULT
 
 
-def test_a_renewed_model_answers_again() -> None:
+def test_a_renewed_model_answers_again_and_is_heard() -> None:
     talk = DuplexConversation(DuplexReply("Here I am."))
+    talk.user(4_000, speaks=False)
     talk.take(talk.core.failed(FAULT, talk.now))
     talk.core.renewed()
     assert not talk.core.is_down
     talk.user(800, speaks=True)
     talk.user(2_400, speaks=False)
-    ((_, ended),) = talk.responses()
+    ((started, ended),) = talk.responses()
     assert ended.status is EndStatus.COMPLETED
+    (spoken,) = talk.model.truth
+    assert abs(talk.sent(started.response_id) - (spoken.end - spoken.start)) <= 2 * talk.frame
 
 
 def test_what_is_said_as_a_conversation_is_ended_stays_incomplete() -> None:

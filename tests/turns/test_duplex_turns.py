@@ -559,6 +559,9 @@ def test_no_conversation_breaks_a_promise_of_backends(
             case InputTranscriptCompleted(item_id=item_id) | InputTranscriptFailed(item_id=item_id):
                 assert item_id in committed - transcribed
                 transcribed.add(item_id)
+            case OutputAudio(pcm=pcm):
+                assert open_response == response_id
+                assert pcm
             case CommandRefused() | PlayoutCut():
                 pass
             case _ if response_id is not None:
