@@ -45,7 +45,7 @@ class FrameQueue:
     def __init__(self, frame: Samples) -> None:
         self.dropped = Dropped()
         self._frame = frame
-        self._frames: deque[tuple[bytes, bool]] = deque()
+        self._frames: deque[tuple[bytes, bool, bool]] = deque()  # audio, whether it is voiced, and recorded
         self._rest = bytearray()
         self._voiced = False
         self._longest = LONGEST_BACKLOG
@@ -58,19 +58,23 @@ class FrameQueue:
         """How much audio waits in whole frames."""
         return len(self._frames) * self._frame
 
-    def put(self, pcm: bytes, *, voiced: bool, burst: bool) -> None:
-        """Add audio. `voiced`: the VAD heard a voice in it. `burst`: it comes faster than real time."""
+    def put(self, pcm: bytes, *, voiced: bool, recorded: bool) -> None:
+        """Add audio. `voiced`: the VAD heard a voice in it. `recorded`: it comes faster than real time.
+
+        Of a recording nothing is left out; what comes live behind one is late, and waits with it as long as it must.
+        """
         self._rest += pcm
         self._voiced = self._voiced or voiced
         size = bytes_from_samples(self._frame)
         while len(self._rest) >= size:
-            self._frames.append((bytes(self._rest[:size]), self._voiced))
+            self._frames.append((bytes(self._rest[:size]), self._voiced, recorded))
             del self._rest[:size]
             self._voiced = voiced and bool(self._rest)
-        if not burst:
+        if recorded:
+            self._longest = LONGEST_BURST
+        else:
             self._skip_silence()
-        longest = LONGEST_BURST if burst else self._longest
-        while self.waiting > longest:
+        while self.waiting > self._longest:
             self._frames.popleft()
             self.dropped.old += self._frame
 
@@ -78,28 +82,27 @@ class FrameQueue:
         enough = SKIP_HELD_SILENCE_FROM if self._held else SKIP_SILENCE_FROM
         if self.waiting < enough:
             return
-        kept: deque[tuple[bytes, bool]] = deque()
+        kept: deque[tuple[bytes, bool, bool]] = deque()
         left_out = 0
-        for pcm, voiced in self._frames:
-            if not voiced and self.waiting - left_out * self._frame >= enough:
+        for pcm, voiced, recorded in self._frames:
+            if not voiced and not recorded and self.waiting - left_out * self._frame >= enough:
                 left_out += 1
             else:
-                kept.append((pcm, voiced))
+                kept.append((pcm, voiced, recorded))
         self._frames = kept
         self.dropped.silent += left_out * self._frame
 
     def hold(self) -> None:
         """Nobody takes frames for a while, until one is taken again: more may wait."""
-        self._longest, self._held = LONGEST_HELD, True
+        self._longest, self._held = max(LONGEST_HELD, self._longest), True
 
     def take(self) -> bytes | None:
         """Return the oldest frame, None if there is no whole one."""
-        if self._held:  # what has waited so far is not too old now; but it must get less
-            self._longest = max(LONGEST_BACKLOG, min(self._longest, self.waiting))
-            self._held = self._longest > LONGEST_BACKLOG
+        self._longest = max(LONGEST_BACKLOG, min(self._longest, self.waiting))  # what waits is not too old now: not yet
+        self._held = self._held and self._longest > LONGEST_BACKLOG
         if not self._frames:
             return None
-        pcm, voiced = self._frames.popleft()
+        pcm, voiced, _ = self._frames.popleft()
         self.gave_voice = self.gave_voice or voiced
         return pcm
 

@@ -21,10 +21,18 @@ from gateway.turns.duplex_observations import DuplexObservation
 from gateway.turns.duplex_renewal import LONG_REST, DuplexRenewal, Why
 from gateway.turns.duplex_segments import ModelFrame
 from gateway.turns.duplex_turns import AnswerCall, DuplexOutput, DuplexSettings, DuplexTurns, ModelSpoke, SteerModel
+from gateway.turns.input_clock import InputClock
 from gateway.turns.settings import Detection
 from models.duplex_interface import DuplexAbilities, DuplexModel, DuplexPrompt, DuplexStep, DuplexStream
 from models.interfaces import EngineError
-from protocol.audio_time import Samples, ms_from_samples, s_from_samples, samples_from_ms, samples_from_s
+from protocol.audio_time import (
+    Samples,
+    ms_from_samples,
+    s_from_samples,
+    samples_from_bytes,
+    samples_from_ms,
+    samples_from_s,
+)
 from protocol.backend_events import (
     BackendEvent,
     ContextForeseen,
@@ -57,9 +65,6 @@ logger = logging.getLogger(__name__)
 
 GRACE: Samples = samples_from_ms(40)
 """How late a client's audio may be before silence is put in its place (chosen: two appends of 20 ms)."""
-
-BURST_LEAD: Samples = samples_from_s(2)
-"""A client whose audio runs this far ahead of the clock sends a recording (as in the cascade)."""
 
 SPEED_WINDOW_FRAMES = 64
 """Frames over which the model's speed is measured: 5 s of 80 ms."""
@@ -131,8 +136,7 @@ class NativeBackend:
         longest_s = abilities.longest_s
         self._renewal = DuplexRenewal(None if longest_s is None else samples_from_s(longest_s))
         self._stream: DuplexStream | None = None
-        self._received: Samples = 0
-        self._first_at: Samples | None = None
+        self._clock = InputClock()
         self._prompt: asyncio.Future[ResponseContext] | None = None
         self._woken: asyncio.Future[None] | None = None
         self._steps: deque[float] = deque(maxlen=SPEED_WINDOW_FRAMES)
@@ -234,13 +238,10 @@ class NativeBackend:
                 assert_never(command)
 
     def _hear(self, command: AppendAudio, now: Samples) -> None:
-        first = self._first_at is None
-        if self._first_at is None:
-            self._first_at = now
-        self._received += len(command.pcm) // 2
-        burst = self._received - (now - self._first_at) > BURST_LEAD
+        first, begins = self._clock.due_at is None, self._clock.received
+        self._clock.advance(samples_from_bytes(len(command.pcm)), now)
         voiced = any(frame.probability >= VOICED_FROM for frame in command.frames)
-        self._queue.put(command.pcm, voiced=voiced, burst=burst)
+        self._queue.put(command.pcm, voiced=voiced, recorded=self._clock.is_recorded(begins))
         for frame in command.frames:
             told = self._core.heard(frame.until, frame.probability, now, echo=frame.echo)
             if any(isinstance(event, InputCommitted) for event in told):
@@ -357,7 +358,7 @@ class NativeBackend:
         if (self._core.is_awaited or self._owes) and self._model.abilities.steered:
             stream.start()
         self._owes = False
-        while self._first_at is None and not self._core.is_awaited:
+        while self._clock.due_at is None and not self._core.is_awaited:
             if (why := self._due()) is not None:
                 return why
             await self._rest(None)

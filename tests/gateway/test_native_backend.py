@@ -144,7 +144,7 @@ FRAME = 1_920
 
 def test_frames_come_out_as_they_were_cut_and_padding_fills_the_last() -> None:
     queue = FrameQueue(FRAME)
-    queue.put(b"\1\0" * 3_000, voiced=True, burst=False)
+    queue.put(b"\1\0" * 3_000, voiced=True, recorded=False)
     assert queue.take() == b"\1\0" * FRAME
     assert queue.take() is None
     assert queue.take_padded() == b"\1\0" * 1_080 + bytes(2 * 840)
@@ -154,7 +154,7 @@ def test_frames_come_out_as_they_were_cut_and_padding_fills_the_last() -> None:
 def test_silence_goes_first_and_voice_only_when_it_is_too_old() -> None:
     queue = FrameQueue(FRAME)
     for number in range(100):
-        queue.put(b"\0\0" * FRAME, voiced=number % 2 == 0, burst=False)
+        queue.put(b"\0\0" * FRAME, voiced=number % 2 == 0, recorded=False)
     assert queue.waiting <= LONGEST_BACKLOG
     assert queue.dropped.silent > 0
     assert queue.dropped.old > 0
@@ -166,11 +166,45 @@ def test_silence_goes_first_and_voice_only_when_it_is_too_old() -> None:
 
 def test_a_recording_may_wait_for_a_minute() -> None:
     queue = FrameQueue(FRAME)
-    queue.put(bytes(2 * 24_000 * 50), voiced=False, burst=True)
+    queue.put(bytes(2 * 24_000 * 50), voiced=False, recorded=True)
     assert queue.dropped.old == queue.dropped.silent == 0
-    queue.put(bytes(2 * 24_000 * 50), voiced=False, burst=True)
+    queue.put(bytes(2 * 24_000 * 50), voiced=False, recorded=True)
     assert queue.waiting <= LONGEST_BURST
     assert queue.dropped.old > 0
+
+
+def test_what_comes_live_behind_a_recording_waits_with_it_and_loses_its_silence_alone() -> None:
+    queue = FrameQueue(FRAME)
+    for _ in range(100):
+        queue.put(bytes(2 * FRAME), voiced=False, recorded=True)
+    for number in range(40):
+        assert queue.take() is not None
+        queue.put(bytes(2 * FRAME), voiced=number >= 30, recorded=False)
+    assert queue.dropped.old == 0
+    assert queue.dropped.silent == 30 * FRAME
+    assert queue.waiting == 70 * FRAME
+    while queue.take():
+        pass
+    for _ in range(60):
+        queue.put(bytes(2 * FRAME), voiced=True, recorded=False)
+    assert queue.waiting <= LONGEST_BACKLOG
+
+
+@pytest.mark.parametrize("append_ms", [100, 6_000])
+async def test_each_recording_of_a_client_that_sends_several_is_heard_whole(append_ms: int) -> None:
+    time = FedTime()
+    async with native_session(time, DuplexReply("Yes."), DuplexReply("No."), nod_after_ms=None) as native:
+        for turns in (1, 2):
+            pcm = voice(5_000) + quiet(1_000)
+            for at in range(0, len(pcm), 48 * append_ms):
+                await native.send(
+                    "input_audio_buffer.append", audio=base64.b64encode(pcm[at : at + 48 * append_ms]).decode()
+                )
+            await time.advance(30_000)
+            assert native.backend._queue.dropped.old == 0
+            assert native.backend._queue.dropped.silent < samples_from_ms(1_000)
+            assert len(await native.told("input_audio_buffer.committed")) == turns
+            assert [done["response"]["status"] for done in await native.told("response.done")] == ["completed"] * turns
 
 
 async def test_audio_that_ends_in_mid_frame_is_heard_to_its_end() -> None:
