@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gateway.turns.duplex_calls import CALL_TIMEOUT, DuplexCalls
 from gateway.turns.duplex_observations import DuplexObservation, FloorTaken, FloorYielded
 from gateway.turns.duplex_segments import (
     PREROLL,
@@ -54,22 +55,11 @@ cut hardly a word counts as heard that was not)."""
 LETTER: Samples = samples_from_s(1) // 15
 """How long a letter takes to say (as in protocol.speech): text may be written several times as fast as it is voiced."""
 
-CALL_TIMEOUT: Samples = samples_from_s(10)
-"""A tool's result that does not come within this is an error for the model, which would wait for ever."""
-
-RESULT_GRACE: Samples = samples_from_s(1)
-"""The model reads a tool's result when the client asks for the response to it, as stock clients do at once, or after
-this (chosen: a slow round trip). Answering earlier, it would be speaking when they ask, and they would be refused."""
-
 START_TIMEOUT: Samples = samples_from_s(5)
 """A model that was asked to speak, or was given a tool's result, begins within this, or the response has failed."""
 
-LATE_CALLS = 16
-"""So many calls without a result in time are remembered, for results that come after all (chosen)."""
-
 STALLED = EngineFault("model_stalled", "The full-duplex model took the floor and said nothing.")
 NOT_STARTED = EngineFault("response_not_started", "The full-duplex model did not begin to speak in time.")
-NO_TOOL_RESULT = '{"error": "no result came in time"}'
 
 
 class SpeechStartedPolicy(StrEnum):
@@ -148,22 +138,31 @@ class _Reply:
 
 
 class DuplexTurns:
-    """One session's. `steered`: the model can be made to speak, to stop and to read results."""
+    """One session's. `steered`: the model can be made to speak, to stop and to read results.
 
-    def __init__(self, new_id: Callable[[str], str], *, steered: bool, settings: DuplexSettings | None = None) -> None:
+    `playout_delay`: how long after it was sent the client's user hears audio.
+    """
+
+    def __init__(
+        self,
+        new_id: Callable[[str], str],
+        *,
+        steered: bool,
+        settings: DuplexSettings | None = None,
+        playout_delay: Samples = DEFAULT_PLAYOUT_DELAY,
+    ) -> None:
         self.settings = settings or DuplexSettings()
         self._new_id = new_id
         self._steered = steered
         self._segments = DuplexSegments()
         self._user = DuplexUser(new_id)
-        self._player = VirtualPlayer(DEFAULT_PLAYOUT_DELAY)
+        self._player = VirtualPlayer(playout_delay)
         self._reply: _Reply | None = None
         self._time: Samples = 0
         self._recent: deque[tuple[Samples, bytes]] = deque()
         self._wanted: _Wanted | None = None
-        self._calls: dict[str, Samples] = {}
-        self._late: deque[str] = deque(maxlen=LATE_CALLS)  # calls of which the model believes that no result came
-        self._results: deque[tuple[str, Samples]] = deque()  # held back for a request, and until when
+        self._calls = DuplexCalls()
+        self._behind: Samples = 0  # what the VAD has heard and the model has not
         self._answered_at: Samples | None = None  # a result was given, and what the model says to it has not begun
         self._holding_until: Samples = 0  # the model is to ask for patience by then
         self._fault: EngineFault | None = None
@@ -197,7 +196,7 @@ class DuplexTurns:
 
     @property
     def _is_busy(self) -> bool:
-        return self._reply is not None or self._user.speaks or bool(self._calls or self._results)
+        return self._reply is not None or self._user.speaks or self._calls.wait
 
     # --- the user and the client -----------------------------------------------------------------------------------
 
@@ -251,16 +250,17 @@ class DuplexTurns:
         if not self._steered and not self._follows:
             detail = "This full-duplex model decides by itself when to speak."
             return [CommandRefused(RefusalKind.UNSUPPORTED, client_event_id, response_id, detail=detail)]
+        follows = self._follows
         self._wanted = _Wanted(response_id, self._time + START_TIMEOUT, audio)
-        if self._results:
-            return self._release()
-        return [] if self._follows else [SteerModel("start")]
+        if self._calls.have_results:
+            self._wanted.until += CALL_TIMEOUT  # if they wait for the result of an earlier call
+        return self._read(self._calls.take()) if follows else [SteerModel("start")]
 
     @property
     def _follows(self) -> bool:
         """Whether what the model says next is its answer to a tool's result."""
         lately = self._answered_at is not None and self._time - self._answered_at < START_TIMEOUT
-        return lately or bool(self._results)
+        return lately or self._calls.have_results
 
     def cancel(self, response_id: str | None, client_event_id: str | None, now: Samples) -> list[DuplexOutput]:
         """The client ends the running response: what the model goes on to say is not sent."""
@@ -275,6 +275,7 @@ class DuplexTurns:
         else:
             return [CommandRefused(RefusalKind.NO_ACTIVE_RESPONSE, client_event_id, response_id)]
         if self._steered:
+            self._holding_until = 0
             out.append(SteerModel("stop"))
         return out
 
@@ -284,19 +285,17 @@ class DuplexTurns:
 
     def answered(self, call_id: str, output: str) -> list[DuplexOutput] | None:
         """A tool's result has come. Returns None where the model that runs has made no such call."""
-        if call_id in self._late:
-            self._late.remove(call_id)
-        elif self._calls.pop(call_id, None) is None:
+        if not self._calls.answered(call_id, output, self._time):
             return None
-        self._results.append((output, self._time + RESULT_GRACE))
-        return [] if self._wanted is None else self._release()
+        return [] if self._wanted is None else self._read(self._calls.take())
 
-    def _release(self) -> list[DuplexOutput]:
-        """Let the model read the results that were held back."""
-        self._answered_at = self._time
-        results = [AnswerCall(output) for output, _ in self._results]
-        self._results.clear()
-        return [*results]
+    def _read(self, results: list[str]) -> list[DuplexOutput]:
+        """Let the model read results, in their order; what it says next is about them."""
+        if results:
+            self._answered_at = self._time
+            if self._wanted is not None:
+                self._wanted.until = self._time + START_TIMEOUT
+        return [AnswerCall(output) for output in results]
 
     def failed(self, fault: EngineFault, now: Samples) -> list[DuplexOutput]:
         """The model has failed: what is waited for has failed with it, and so do all turns until it is `renewed`."""
@@ -336,8 +335,6 @@ class DuplexTurns:
             self._end(status, now, out, reason, fault)
             self._tell_user(lambda told: self._user.complete(told, fault), out)  # what was said over the agent
         self._calls.clear()
-        self._results.clear()
-        self._late.clear()
         self._answered_at, self._holding_until, self._owed = None, 0, False
 
     # --- the model -------------------------------------------------------------------------------------------------
@@ -345,18 +342,19 @@ class DuplexTurns:
     def spoke(self, step: ModelSpoke, now: Samples) -> list[DuplexOutput]:
         """Take what the model did in one frame, and return what follows, in order."""
         out: list[DuplexOutput] = []
-        self._fault = None
+        self._fault, self._behind = None, step.behind
         start, self._time = self._time, self._time + step.frame.samples
         self._recent.append((start, step.pcm))
         while self._recent and self._time - self._recent[0][0] > PREROLL + step.frame.samples:
             self._recent.popleft()
         if step.user_text:
-            self._tell_user(lambda told: self._user.wrote(step.user_text, told), out)
+            self._tell_user(lambda told: self._user.wrote(step.user_text, told, step.behind), out)
         for output in self._segments.hear(step.frame):
             match output:
                 case SegmentOpened(by=by, start=begins):
                     out.append(FloorTaken(self._open(out, nods=by is OpenedBy.SOUND), by, begins))
                 case SegmentText(text=text):
+                    self._finds_words(start, now, out)
                     self._write(text, out)
                 case SegmentAudio(start=begins, end=ends):
                     self._sound(begins, ends, now, out)
@@ -370,19 +368,39 @@ class DuplexTurns:
             self._busy_at = self._time
         return out
 
-    def _open(self, out: list[DuplexOutput], *, nods: bool = False) -> str:
-        self._tell_user(self._user.agent_begins, out)
-        if self._time < self._holding_until:  # it asks for patience, which nobody has asked for
-            self._holding_until, wanted = 0, None
-        elif nods:
-            wanted = None
-        else:
-            self._answered_at, wanted, self._wanted = None, self._wanted, None
+    def _open(self, out: list[DuplexOutput], *, nods: bool = False, calls: bool = False) -> str:
+        wanted = None if nods else self._claimed(calls=calls)
+        return self._start(wanted, out, nods=nods)
+
+    def _start(self, wanted: _Wanted | None, out: list[DuplexOutput], *, nods: bool = False) -> str:
+        self._tell_user(lambda told: self._user.agent_begins(told, self._behind), out)
+        self._owed = self._owed and nods
         response_id = self._new_id("resp") if wanted is None else wanted.response_id
         self._reply = _Reply(response_id, self.settings.audio_output if wanted is None else wanted.audio, nods=nods)
-        self._owed = self._owed and nods
         out.append(ResponseStarted(response_id))
         return response_id
+
+    def _claimed(self, *, calls: bool = False) -> _Wanted | None:
+        """Return the request that the model answers now; None if there is none, or it asks for patience meanwhile."""
+        if not calls and self._time < self._holding_until:
+            self._holding_until = 0
+            return None
+        self._answered_at, wanted, self._wanted = None, self._wanted, None
+        return wanted
+
+    def _finds_words(self, begins: Samples, now: Samples, out: list[DuplexOutput], *, calls: bool = False) -> None:
+        """What began as a sound is more: an answer. Where the client waits for one, the sound before was a nod."""
+        reply = self._reply
+        assert reply is not None
+        if not reply.nods:
+            return
+        reply.nods = self._owed = False
+        wanted = self._claimed(calls=calls)
+        if wanted is None:
+            return
+        out.append(FloorYielded(reply.response_id, ClosedBy.NEXT, begins, begins, spoken=False))
+        self._end(EndStatus.COMPLETED, now, out)
+        out.append(FloorTaken(self._start(wanted, out), OpenedBy.TEXT, begins))
 
     def _item(self) -> tuple[_Reply, str]:
         reply = self._reply
@@ -392,7 +410,6 @@ class DuplexTurns:
 
     def _write(self, text: str, out: list[DuplexOutput]) -> None:
         reply, item_id = self._item()
-        reply.nods = False
         reply.text_size += len(text)
         reply.voiced = max(reply.sent + VOICE_LAG, reply.voiced + len(text) * LETTER)
         out.append(OutputTextDelta(reply.response_id, item_id, text))
@@ -417,12 +434,14 @@ class DuplexTurns:
         self._tell_user(self._user.drop_echo, out)  # it has not given way to itself
         if by is ClosedBy.STALLED and not (self._reply and self._reply.sent and closed.spoken):
             self._end(EndStatus.FAILED, now, out, fault=STALLED)
-        elif self._user.speaks_over and by is not ClosedBy.BACKCHANNEL:
-            self._yielded(now, out)
-        else:
-            self._end(EndStatus.COMPLETED, now, out)
-            if self._user.is_held:  # what began over a backchannel is a turn like any other
-                self._tell_user(self._user.tell, out)
+            return
+        if by is not ClosedBy.BACKCHANNEL:  # what is said over one is a turn like any other
+            quiet = closed.end - closed.voiced_until
+            self._user.agent_falls_silent(quiet, self._behind)
+            if self._user.speaks_over:
+                self._yielded(now, out)
+                return
+        self._end(EndStatus.COMPLETED, now, out)
 
     def _cut(self, out: list[DuplexOutput]) -> None:
         for closed in self._segments.cut():
@@ -436,12 +455,9 @@ class DuplexTurns:
 
     def _yielded(self, now: Samples, out: list[DuplexOutput]) -> None:
         """The model gave way to the user, whose voice becomes an item."""
-        early = self.settings.speech_started is SpeechStartedPolicy.YIELD
-        if early:
+        if self.settings.speech_started is SpeechStartedPolicy.YIELD:
             self._tell_user(self._user.tell, out)
         self._end(EndStatus.CANCELLED, now, out, EndReason.TURN_DETECTED)
-        if not early:
-            self._tell_user(self._user.tell, out)
 
     def _end(
         self,
@@ -471,7 +487,7 @@ class DuplexTurns:
         if reason is EndReason.TURN_DETECTED and reply.item_id:
             self._player.flush(now)
             out.append(PlayoutCut(reply.item_id, heard))
-        self._tell_user(self._user.tell_kept, out)
+        self._tell_user(self._user.tell_held, out)
 
     # --- tools -----------------------------------------------------------------------------------------------------
 
@@ -479,28 +495,25 @@ class DuplexTurns:
         """The model called a function: within its response, or in one of its own."""
         own = self._reply is None
         if own:
-            self._open(out)
+            self._open(out, calls=True)
+        else:
+            self._finds_words(self._time, now, out, calls=True)
         assert self._reply is not None
-        self._reply.nods = False
         response_id, item_id, call_id = self._reply.response_id, self._new_id("item"), self._new_id("call")
         out.append(FunctionCallStarted(response_id, item_id, call_id, name))
         out.append(FunctionCallArgumentsDelta(response_id, item_id, arguments))
         out.append(OutputItemEnded(response_id, item_id))
-        self._calls[call_id] = self._time + CALL_TIMEOUT
+        first = not self._calls.wait
+        self._calls.made(call_id, self._time)
         if own:
             self._end(EndStatus.COMPLETED, now, out)
-        if self.settings.on_hold and self._steered:
+        if first and self.settings.on_hold and self._steered:
             self._holding_until = self._time + START_TIMEOUT
             out.append(SteerModel("say", self.settings.on_hold))
 
     def _expire(self, out: list[DuplexOutput]) -> None:
         """Give up what has been waited for long enough."""
-        for call_id in [call_id for call_id, until in self._calls.items() if self._time >= until]:
-            del self._calls[call_id]
-            self._late.append(call_id)
-            self._results.append((NO_TOOL_RESULT, self._time))
-        if self._results and self._time >= self._results[0][1]:
-            out += self._release()
+        out += self._read(self._calls.expire(self._time))
         if self._wanted is not None and self._reply is None and self._time >= self._wanted.until:
             self._give_up(NOT_STARTED, out)
 

@@ -37,6 +37,13 @@ NOD: Samples = samples_from_s(1)
 """A voice over the agent's that is shorter than this and ends before the agent gives way is no turn (Full-Duplex-Bench
 counts speech under a second as a backchannel), unless its words say more than a nod does."""
 
+REACTION: Samples = samples_from_ms(80)
+"""A model does not give way to a voice sooner than this after it began: it hears a frame of 80 ms at a time."""
+
+PAUSE: Samples = samples_from_ms(96)
+"""A voice that has paused for so long may be over (chosen: three frames of the VAD, longer than the stops of most
+consonants)."""
+
 KEPT_VOICES = 16
 """Turns said over an agent that goes on and on; beyond these the oldest is dropped (chosen: minutes of overlap)."""
 
@@ -54,8 +61,11 @@ class _Item:
     told: bool
     onset: Samples = 0
     over: bool = False
+    may_be_nod: bool = False
+    """The agent has ended since, and this was short and had paused: if it does not go on, its words decide."""
     words: list[str] = field(default_factory=list)
     end: Samples = 0
+    voiced_until: Samples = 0
     frames: int = 0
     echoes: int = 0
     """Voiced frames, and those of them that are the agent's own voice."""
@@ -77,7 +87,7 @@ class DuplexUser:
         self._agent_speaks = False
         self._doubtful: _Item | None = None  # too short for a turn, if its words don't say that it is one
         self._kept: deque[_Item] = deque()  # turns over the agent's voice, to be told once that has ended
-        self._written: list[_Item] = []  # committed, some of their words may be missing
+        self._written: deque[_Item] = deque()  # committed, some of their words may be missing
         self._unclaimed = ""
         self._committed_until: Samples = 0
         self._echo_until: Samples = -WORDS_LATE  # the agent's own voice, which is nobody's
@@ -90,12 +100,7 @@ class DuplexUser:
     @property
     def speaks_over(self) -> bool:
         """Whether a voice is going on that began over the agent's."""
-        return self._item is not None and self._item.over
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the client has not been told of the voice that is going on."""
-        return self._item is not None and not self._item.told
+        return self._item is not None and self._item.over and not self._item.may_be_nod
 
     def hear(
         self,
@@ -134,6 +139,10 @@ class DuplexUser:
         if item is not None and probability >= detection.threshold:
             item.frames += 1
             item.echoes += echo
+            if item.may_be_nod:
+                item.may_be_nod, item.over = False, self._agent_speaks
+                if not (item.over and hold):
+                    self.tell(out)
         if item is not None and until - self._detector.voiced_until >= detection.silence_duration:
             self._stop(self._detector.voiced_until + detection.silence_duration, out)
 
@@ -152,13 +161,30 @@ class DuplexUser:
         if item.words:
             out.append(InputTranscriptDelta(item.item_id, "".join(item.words)))
 
-    def agent_begins(self, out: list[UserOutput]) -> None:
-        """The agent takes the floor: a user who has paused is done, and all their words are known."""
-        self._decide(out)
-        if self._item is not None and self._item.told and self._detector.voiced_until < self.heard_until:
+    def agent_begins(self, out: list[UserOutput], behind: Samples = 0) -> None:
+        """The agent takes the floor: a user who has paused is done. `behind`: how much it has not heard yet."""
+        reached = self.heard_until - behind
+        if self._doubtful is not None and self._doubtful.end <= reached:
+            self._decide(out)
+        voiced_until = self._detector.voiced_until
+        if self._item is not None and self._item.told and voiced_until < self.heard_until and voiced_until <= reached:
             self._stop(self.heard_until, out)
-        self.complete(out)
         self._agent_speaks = True
+        self.settle(out, behind)
+
+    def agent_falls_silent(self, quiet: Samples, behind: Samples) -> None:
+        """The agent, last heard `quiet` ago, is over: a voice that goes on counts as over it only if it may be why.
+
+        One that began too late for that is a turn of its own, and a short one that has paused may have been a nod.
+        """
+        item, last_heard = self._item, self.heard_until - behind - quiet
+        if item is None or not item.over or item.told:
+            return
+        voiced_until = self._detector.voiced_until
+        if item.onset >= last_heard - REACTION:
+            item.over = False
+        elif self.heard_until - voiced_until >= PAUSE and voiced_until - item.onset < NOD and not _says_more(item):
+            item.may_be_nod = True
 
     def drop_echo(self, out: list[UserOutput]) -> None:
         """Drop a voice that goes on and is the agent's own."""
@@ -173,7 +199,14 @@ class DuplexUser:
         self.drop_echo(out)
         self._agent_speaks = False
         if self._item is not None:
-            self._item.over = False
+            self._item.over = self._item.may_be_nod
+
+    def tell_held(self, out: list[UserOutput]) -> None:
+        """Tell the client of all that was held back while the agent spoke, but for what may be a nod."""
+        if self._item is not None and not self._item.may_be_nod:
+            self.tell(out)
+        else:
+            self.tell_kept(out)
 
     def tell_kept(self, out: list[UserOutput]) -> None:
         """Tell the client of the turns that were said over the agent's voice, which has ended."""
@@ -189,6 +222,7 @@ class DuplexUser:
         voiced_until = self._detector.voiced_until
         self._detector.reset()
         assert item is not None
+        item.voiced_until = min(voiced_until, end)
         if not item.told and item.over:  # it was said into the agent's speech, which went on
             item.end = end
             if item.is_echo:
@@ -214,8 +248,7 @@ class DuplexUser:
         item, self._doubtful = self._doubtful, None
         if item is None:
             return
-        said = read_words("".join(item.words))
-        if not (said.stop or said.content):
+        if not _says_more(item):
             self._drop(item, out)
             return
         self._keep(item, out)
@@ -228,6 +261,7 @@ class DuplexUser:
 
     def _commit(self, item: _Item, end: Samples, out: list[UserOutput]) -> None:
         item.end = self._committed_until = end
+        item.voiced_until = item.voiced_until or end
         out.append(InputCommitted(item.item_id, item.start, end))
         if self._unclaimed:
             item.words.append(self._unclaimed)
@@ -237,10 +271,14 @@ class DuplexUser:
 
     # --- words -----------------------------------------------------------------------------------------------------
 
-    def wrote(self, text: str, out: list[UserOutput]) -> None:
-        """The model has written more of what it hears. It belongs to the item that is going on, or to the last one."""
+    def wrote(self, text: str, out: list[UserOutput], behind: Samples = 0) -> None:
+        """The model has written more of what it hears, all but the last `behind` of what the VAD has.
+
+        It belongs to the item that was going on there, or to the last one before.
+        """
+        reached = self.heard_until - behind
         newest = (self._item, self._doubtful, *reversed(self._kept), *reversed(self._written))
-        item = next((item for item in newest if item), None)
+        item = next((item for item in newest if item and item.start <= reached), None)
         if item is None and self.heard_until - self._echo_until < WORDS_LATE:
             return  # the model hears itself
         if item is None:
@@ -258,22 +296,25 @@ class DuplexUser:
         known_until = self.heard_until - behind - WORDS_LATE
         if self._doubtful is not None and self._doubtful.end <= known_until:
             self._decide(out)
-        if self._written and self._written[-1].end <= known_until:
-            self._complete(out)
+        while self._written:  # an agent that speaks is done with listening to what it answers
+            item = self._written[0]
+            if (item.voiced_until if self._agent_speaks else item.end) > known_until:
+                break
+            self._complete(self._written.popleft(), out)
 
     def complete(self, out: list[UserOutput], fault: EngineFault | None = None) -> None:
         """Complete all transcripts of committed items; where none was begun and the model has failed, say so."""
         self._decide(out)
-        self._complete(out, fault)
+        while self._written:
+            self._complete(self._written.popleft(), out, fault)
 
-    def _complete(self, out: list[UserOutput], fault: EngineFault | None = None) -> None:
-        for item in self._written:
-            words = "".join(item.words)
-            if fault is None or words:
-                out.append(InputTranscriptCompleted(item.item_id, words, item.end - item.start))
-            else:
-                out.append(InputTranscriptFailed(item.item_id, fault))
-        self._written.clear()
+    @staticmethod
+    def _complete(item: _Item, out: list[UserOutput], fault: EngineFault | None = None) -> None:
+        words = "".join(item.words)
+        if fault is None or words:
+            out.append(InputTranscriptCompleted(item.item_id, words, item.end - item.start))
+        else:
+            out.append(InputTranscriptFailed(item.item_id, fault))
 
     # --- the client ------------------------------------------------------------------------------------------------
 
@@ -298,3 +339,9 @@ class DuplexUser:
         self._detector.reset()
         self._committed_until = self.heard_until
         out.append(InputCleared())
+
+
+def _says_more(item: _Item) -> bool:
+    """Whether its words are known to say more than a nod does."""
+    said = read_words("".join(item.words))
+    return said.stop or bool(said.content)

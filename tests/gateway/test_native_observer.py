@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.observing.observer import SessionObserver
-from gateway.turns.duplex_turns import NO_TOOL_RESULT, DuplexSettings
+from gateway.turns.duplex_calls import NO_TOOL_RESULT
+from gateway.turns.duplex_turns import DuplexSettings
 from gateway.turns.states import Agent
 from models.engines.scripted_duplex import DuplexReply
 from protocol.audio_time import samples_from_ms as ms
@@ -38,7 +39,9 @@ def types(events: Sequence[dict[str, Any]]) -> list[str]:
 
 
 async def test_a_full_duplex_turn_is_told_from_the_voice_to_the_ear(time: FedTime) -> None:
-    async with native_session(time, DuplexReply("Good morning."), heard=("hello there",)) as native:
+    async with native_session(
+        time, DuplexReply("Good morning."), heard=("hello there",), answer_after_ms=640
+    ) as native:
         async with reading_at_once(native.running, time):
             await native.play(quiet(400), voice(960), quiet(4_000))
     events = told(native.observer.ring)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Coroutine
 from itertools import count
 from typing import Any, TypeVar
@@ -23,13 +24,17 @@ VOICE_PCM = (0.1 * 32_767 * np.sin(np.arange(240_000) / 20)).astype("<i2").tobyt
 
 
 class DuplexConversation:
-    """`replies`, and further words of the script, say what the model does; `steered` False: it can't be steered."""
+    """`replies`, and further words of the script, say what the model does.
+
+    `steered` False: it can't be steered; `marks` False: it doesn't say when it takes and yields the floor.
+    """
 
     def __init__(
         self,
         *replies: DuplexReply,
         settings: DuplexSettings | None = None,
         steered: bool = True,
+        marks: bool = True,
         frame_ms: int = 80,
         **script: Any,
     ) -> None:
@@ -39,26 +44,39 @@ class DuplexConversation:
         self.core = DuplexTurns(
             lambda kind: f"{kind}_{next(numbers[kind])}", steered=steered, settings=settings or DuplexSettings()
         )
+        self._marks = marks
         self.frame: Samples = model.frame_samples
         self.told: list[tuple[Samples, DuplexOutput]] = []
         self.now: Samples = 0
         self._vad_until: Samples = 0
+        self._waiting: deque[bool] = deque()  # frames that the model has not heard, and whether the user speaks in them
 
     def user(self, ms: int, *, speaks: bool, echo: float = 0.0) -> None:
         """Let the user speak, or be silent, for `ms` (whole frames of the model); of that the agent's `echo` share."""
-        pcm = VOICE_PCM[: 2 * self.frame] if speaks else bytes(2 * self.frame)
         for _ in range(ms * 24 // self.frame):
             self._hear(speaks=speaks, echo=echo)
-            step = finished(self.model.step(pcm))
-            rms = float(np.sqrt((np.frombuffer(step.pcm, "<i2") / 32_768.0) ** 2).mean())
-            frame = ModelFrame(self.frame, rms, step.text, step.takes_floor, step.yields_floor)
-            call = None if step.call is None else (step.call.name, step.call.arguments)
-            self.take(self.core.spoke(ModelSpoke(frame, step.pcm, step.user_text, call), self.now))
+            self._step(speaks=speaks)
 
     def vad(self, ms: int, *, speaks: bool) -> None:
-        """Let the user speak, or be silent, while there is no model that could hear it."""
+        """Let the user speak, or be silent, while there is no model that could hear it, or none that keeps up."""
         for _ in range(ms * 24 // self.frame):
             self._hear(speaks=speaks)
+            self._waiting.append(speaks)
+
+    def catch_up(self, until_ms: int | None = None) -> None:
+        """Let the model hear what has waited, faster than real time: all of it, or the first so many milliseconds."""
+        left = len(self._waiting) if until_ms is None else until_ms * 24 // self.frame
+        for _ in range(left):
+            self._step(speaks=self._waiting.popleft())
+
+    def _step(self, *, speaks: bool) -> None:
+        step = finished(self.model.step(VOICE_PCM[: 2 * self.frame] if speaks else bytes(2 * self.frame)))
+        rms = float(np.sqrt((np.frombuffer(step.pcm, "<i2") / 32_768.0) ** 2).mean())
+        takes, yields = self._marks and step.takes_floor, self._marks and step.yields_floor
+        frame = ModelFrame(self.frame, rms, step.text, takes, yields)
+        call = None if step.call is None else (step.call.name, step.call.arguments)
+        behind = len(self._waiting) * self.frame
+        self.take(self.core.spoke(ModelSpoke(frame, step.pcm, step.user_text, call, behind), self.now))
 
     def _hear(self, *, speaks: bool, echo: float = 0.0) -> None:
         self.now += self.frame

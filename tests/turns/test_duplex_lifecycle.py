@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.turns.duplex_calls import CALL_TIMEOUT
 from gateway.turns.duplex_notices import DuplexNotice, NoticeKind
-from gateway.turns.duplex_turns import CALL_TIMEOUT, START_TIMEOUT, DuplexSettings, SteerModel
+from gateway.turns.duplex_turns import START_TIMEOUT, DuplexSettings, SteerModel
 from models.engines.scripted_duplex import DuplexReply
 from protocol.backend_events import (
     EndReason,

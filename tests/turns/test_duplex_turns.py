@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.turns.duplex_calls import CALL_TIMEOUT, NO_TOOL_RESULT, RESULT_GRACE
 from gateway.turns.duplex_observations import VoiceDropped
 from gateway.turns.duplex_turns import (
-    CALL_TIMEOUT,
-    NO_TOOL_RESULT,
-    RESULT_GRACE,
     START_TIMEOUT,
     AnswerCall,
     DuplexSettings,
@@ -49,7 +47,7 @@ NO_DETECTION = DuplexSettings(detection=None)
 
 
 def test_a_turn_and_its_answer_are_told_in_the_order_of_the_protocol() -> None:
-    talk = DuplexConversation(DuplexReply("Good morning."), heard=("hello there",))
+    talk = DuplexConversation(DuplexReply("Good morning."), heard=("hello there",), answer_after_ms=560)
     talk.user(800, speaks=True)
     talk.user(3_200, speaks=False)
     assert talk.names() == [
@@ -142,6 +140,102 @@ def test_short_words_are_a_turn_also_where_the_agent_ends_before_they_are_known(
     talk.take(talk.core.cancel(None, None, talk.now))
     talk.user(1_600, speaks=False)
     assert [done.transcript.strip() for done in talk.all(InputTranscriptCompleted)] == ["tell me a story", "hold on"]
+
+
+@pytest.mark.parametrize("before_end_ms", [160, 320, 480])
+def test_a_nod_near_the_end_of_what_the_agent_says_does_not_cut_it(before_end_ms: int) -> None:
+    talk = DuplexConversation(STORY, heard=("tell me a story", "mhm"), yield_after_ms=9_000)
+    talk.user(800, speaks=True)
+    while not talk.all(ResponseEnded):
+        talk.user(80, speaks=False)
+    length = talk.now // 24
+    again = DuplexConversation(STORY, heard=("tell me a story", "mhm"), yield_after_ms=9_000)
+    again.user(800, speaks=True)
+    again.user(length - before_end_ms - 800, speaks=False)
+    again.user(160, speaks=True)
+    again.user(1_600, speaks=False)
+    assert [ended.status for ended in again.all(ResponseEnded)] == [EndStatus.COMPLETED]
+    assert again.all(PlayoutCut) == []
+    assert len(again.all(InputCommitted)) == (2 if before_end_ms == 160 else 1)  # it began when all was said
+
+
+def test_who_pauses_as_the_agent_ends_and_goes_on_is_heard_out() -> None:
+    talk = DuplexConversation(DuplexReply("one two three four"), heard=("hello", "well"), yield_after_ms=9_000)
+    talk.user(800, speaks=True)
+    while not talk.all(ResponseEnded):
+        talk.user(80, speaks=False)
+    length = talk.now // 24
+    again = DuplexConversation(DuplexReply("one two three four"), heard=("hello", "well"), yield_after_ms=9_000)
+    again.user(800, speaks=True)
+    again.user(length - 400 - 800, speaks=False)
+    again.user(240, speaks=True)
+    again.user(240, speaks=False)
+    assert [type(output) for output in again.all(SpeechStarted)] == [SpeechStarted]
+    again.user(400, speaks=True)
+    assert len(again.all(SpeechStarted)) == 2
+    again.user(1_600, speaks=False)
+    assert [ended.status for ended in again.all(ResponseEnded)][0] is EndStatus.COMPLETED
+    assert len(again.all(InputCommitted)) == 2
+
+
+def test_who_begins_as_the_agent_ends_has_cut_nothing() -> None:
+    """A model without marks counts as silent only 0.8 s after its last sound: who speaks in between cuts nothing."""
+    talk = DuplexConversation(DuplexReply("one two three"), marks=False, heard=("hello", "four"), yield_after_ms=9_000)
+    talk.user(800, speaks=True)
+    while not talk.all(OutputAudio):
+        talk.user(80, speaks=False)
+    while not talk.model.truth:
+        talk.user(80, speaks=False)
+    assert talk.all(ResponseEnded) == []
+    talk.user(240, speaks=False)
+    talk.user(400, speaks=True)
+    talk.user(2_400, speaks=False)
+    assert talk.all(ResponseEnded)[0].status is EndStatus.COMPLETED
+    assert [done.transcript.strip() for done in talk.all(InputTranscriptCompleted)] == ["hello", "four"]
+
+
+def test_a_user_who_goes_on_after_the_client_has_silenced_the_agent_is_told_of_at_once() -> None:
+    talk = being_told("I have another question")
+    talk.user(400, speaks=True)
+    assert len(talk.all(SpeechStarted)) == 1
+    told = talk.take(talk.core.cancel(None, None, talk.now))
+    kinds = [type(output) for output in told if isinstance(output, ResponseEnded | SpeechStarted)]
+    assert kinds == [ResponseEnded, SpeechStarted]
+
+
+def test_words_belong_to_the_turn_that_the_model_has_heard_not_to_the_newest() -> None:
+    """A recording of two turns, or turns said while a prompt is read: the model hears them after the VAD has."""
+    talk = DuplexConversation(heard=("my name is Ann", "what is the time"))
+    for _ in range(2):
+        talk.vad(800, speaks=True)
+        talk.vad(800, speaks=False)
+    first, second = (committed.item_id for committed in talk.all(InputCommitted))
+    talk.catch_up()
+    words = {done.item_id: done.transcript.strip() for done in talk.all(InputTranscriptCompleted)}
+    assert words == {first: "my name is Ann", second: "what is the time"}
+
+
+def test_a_turn_that_the_model_has_not_heard_is_not_ended_by_its_answer_to_an_earlier_one() -> None:
+    talk = DuplexConversation(answer_after_ms=400, heard=("my name is Ann", "what is the time"))
+    talk.vad(800, speaks=True)
+    talk.vad(1_200, speaks=False)
+    talk.vad(800, speaks=True)
+    talk.vad(160, speaks=False)
+    talk.catch_up(until_ms=1_600)
+    assert len(talk.all(ResponseStarted)) == 1
+    assert len(talk.all(InputCommitted)) == 1
+
+
+def test_a_word_that_comes_as_the_agent_begins_is_the_last_of_its_turn() -> None:
+    talk = DuplexConversation(answer_after_ms=240, heard=("what is the",))
+    talk.user(800, speaks=True)
+    while not talk.all(ResponseStarted):
+        talk.user(80, speaks=False)
+    told: list = []
+    talk.core._user.wrote("time", told)
+    assert [type(output) for output in told] == [InputTranscriptDelta]
+    talk.user(1_600, speaks=False)
+    assert talk.all(InputTranscriptCompleted)[0].transcript.strip() == "what is the time"
 
 
 def test_the_agents_own_voice_in_the_microphone_is_no_turn() -> None:

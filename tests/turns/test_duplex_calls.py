@@ -1,0 +1,151 @@
+"""Several calls of a full-duplex model at once: their results, and the request for patience."""
+
+from __future__ import annotations
+
+from gateway.turns.duplex_calls import CALL_TIMEOUT, NO_TOOL_RESULT, RESULT_GRACE
+from gateway.turns.duplex_segments import ModelFrame
+from gateway.turns.duplex_turns import (
+    AnswerCall,
+    DuplexOutput,
+    DuplexSettings,
+    DuplexTurns,
+    ModelSpoke,
+    SteerModel,
+)
+from protocol.audio_time import samples_from_ms
+from protocol.backend_events import EndStatus, FunctionCallStarted, OutputTextDelta, ResponseEnded, ResponseStarted
+
+FRAME = samples_from_ms(80)
+SILENCE = bytes(2 * FRAME)
+VOICE = b"\x00\x10" * FRAME
+CALL = ("get_weather", "{}")
+
+
+class Calls:
+    """A conversation in which nobody but the model does anything."""
+
+    def __init__(self, settings: DuplexSettings | None = None) -> None:
+        self.numbers = iter(range(1, 100))
+        self.core = DuplexTurns(lambda kind: f"{kind}_{next(self.numbers)}", steered=True, settings=settings)
+        self.told: list[DuplexOutput] = []
+        self.now = 0
+
+    def take(self, outputs: list[DuplexOutput] | None) -> list[DuplexOutput]:
+        self.told += outputs or []
+        return outputs or []
+
+    def frame(
+        self, text: str = "", *, call: tuple[str, str] | None = None, bos: bool = False, eos: bool = False
+    ) -> list[DuplexOutput]:
+        self.now += FRAME
+        voiced = bool(text)
+        frame = ModelFrame(FRAME, 0.1 if voiced else 0.0, text, bos, eos)
+        return self.take(self.core.spoke(ModelSpoke(frame, VOICE if voiced else SILENCE, "", call), self.now))
+
+    def frames(self, ms: int) -> list[DuplexOutput]:
+        return [output for _ in range(ms // 80) for output in self.frame()]
+
+    def says(self, *words: str) -> None:
+        self.frame(bos=True)
+        for word in words:
+            self.frame(word)
+        self.frame(eos=True)
+        self.frame()
+
+    def all(self, kind: type) -> list:
+        return [output for output in self.told if isinstance(output, kind)]
+
+    @property
+    def calls(self) -> list[str]:
+        return [call.call_id for call in self.all(FunctionCallStarted)]
+
+    @property
+    def results(self) -> list[str]:
+        return [result.output for result in self.all(AnswerCall)]
+
+
+def two_calls(settings: DuplexSettings | None = None) -> Calls:
+    talk = Calls(settings)
+    talk.frame(call=CALL)
+    talk.frame(call=CALL)
+    return talk
+
+
+def test_results_are_read_in_the_order_of_their_calls() -> None:
+    """The model is given them without their calls' names: it can tell them apart by their order alone."""
+    talk = two_calls()
+    first, second = talk.calls
+    talk.take(talk.core.answered(second, "rain in Rome"))
+    talk.frames(2_400)
+    assert talk.results == []
+    talk.take(talk.core.answered(first, "sun in Paris"))
+    talk.take(talk.core.request("resp_asked", None))
+    assert talk.results == ["sun in Paris", "rain in Rome"]
+
+
+def test_a_result_behind_a_call_that_is_never_answered_is_read_after_its_error() -> None:
+    talk = two_calls()
+    first, second = talk.calls
+    talk.take(talk.core.answered(second, "rain in Rome"))
+    talk.take(talk.core.request("resp_asked", None))
+    assert talk.results == []
+    talk.frames(CALL_TIMEOUT // 24)
+    assert talk.results == [NO_TOOL_RESULT, "rain in Rome"]
+    talk.says("Rain ", "in Rome.")
+    assert [ended.status for ended in talk.all(ResponseEnded)][-1] is EndStatus.COMPLETED
+    assert talk.all(ResponseStarted)[-1].response_id == "resp_asked"
+    talk.take(talk.core.answered(first, "sun in Paris"))
+    talk.frames(RESULT_GRACE // 24 + 80)
+    assert talk.results[-1] == "sun in Paris"
+
+
+def test_a_result_may_be_asked_about_before_the_next_one_comes() -> None:
+    talk = two_calls()
+    first, second = talk.calls
+    talk.take(talk.core.answered(first, "sun in Paris"))
+    talk.take(talk.core.request("resp_one", None))
+    assert talk.results == ["sun in Paris"]
+    talk.says("Sun ", "in Paris.")
+    talk.take(talk.core.answered(second, "rain in Rome"))
+    talk.take(talk.core.request("resp_two", None))
+    talk.says("Rain ", "in Rome.")
+    assert [ended.response_id for ended in talk.all(ResponseEnded)][-2:] == ["resp_one", "resp_two"]
+
+
+def test_patience_is_asked_for_once_for_all_calls_that_wait() -> None:
+    talk = two_calls(DuplexSettings(on_hold="One moment."))
+    assert talk.all(SteerModel) == [SteerModel("say", "One moment.")]
+    for call_id in talk.calls:
+        talk.take(talk.core.answered(call_id, "sun"))
+    talk.take(talk.core.request("resp_asked", None))
+    talk.says("One ", "moment.")
+    talk.says("It is ", "sunny.")
+    said = {started.response_id: "" for started in talk.all(ResponseStarted)}
+    for delta in talk.all(OutputTextDelta):
+        said[delta.response_id] += delta.delta
+    assert said.pop("resp_asked") == "It is sunny."
+    assert "One moment." in said.values()
+    talk.frame(call=CALL)
+    assert len(talk.all(SteerModel)) == 2
+
+
+def test_a_call_that_comes_while_patience_is_to_be_asked_for_is_not_the_request_for_it() -> None:
+    talk = Calls(DuplexSettings(on_hold="One moment."))
+    talk.frame(call=CALL)
+    talk.frame(call=CALL)
+    talk.take(talk.core.answered(talk.calls[0], "sun"))
+    talk.take(talk.core.answered(talk.calls[1], "rain"))
+    talk.take(talk.core.request("resp_asked", None))
+    talk.says("One ", "moment.")
+    assert talk.core.is_awaited
+
+
+def test_after_a_cancel_nobody_asks_for_patience() -> None:
+    talk = Calls(DuplexSettings(on_hold="One moment."))
+    talk.frame(call=CALL)
+    talk.take(talk.core.answered(talk.calls[0], "sun"))
+    talk.take(talk.core.request("resp_gone", None))
+    talk.take(talk.core.cancel("resp_gone", None, talk.now))
+    talk.take(talk.core.request("resp_asked", None))
+    talk.says("It is ", "sunny.")
+    assert talk.all(ResponseEnded)[-1].response_id == "resp_asked"
