@@ -149,3 +149,47 @@ def test_after_a_cancel_nobody_asks_for_patience() -> None:
     talk.take(talk.core.request("resp_asked", None))
     talk.says("It is ", "sunny.")
     assert talk.all(ResponseEnded)[-1].response_id == "resp_asked"
+
+
+# --- a sound that leads into an answer --------------------------------------------------------------------------------
+
+
+def hum(talk: Calls, frames: int, *, bos: bool = False) -> None:
+    """A sound without words."""
+    for at in range(frames):
+        talk.now += FRAME
+        frame = ModelFrame(FRAME, 0.1, takes_floor=bos and at == 0)
+        talk.take(talk.core.spoke(ModelSpoke(frame, VOICE), talk.now))
+
+
+def test_a_request_during_a_nod_that_leads_into_the_answer_is_answered_by_it() -> None:
+    talk = Calls()
+    hum(talk, 3)
+    (nod,) = talk.all(ResponseStarted)
+    talk.take(talk.core.request("resp_asked", None))
+    hum(talk, 1, bos=True)
+    talk.frame("It is ")
+    talk.frame("noon.")
+    talk.frame(eos=True)
+    talk.frames(6_000)
+    ended = {end.response_id: end.status for end in talk.all(ResponseEnded)}
+    assert ended == {nod.response_id: EndStatus.COMPLETED, "resp_asked": EndStatus.COMPLETED}
+    words = [(delta.response_id, delta.delta) for delta in talk.all(OutputTextDelta)]
+    assert words == [("resp_asked", "It is "), ("resp_asked", "noon.")]
+    assert not talk.core.is_awaited
+
+
+def test_an_answer_that_begins_as_a_sound_answers_the_turn_and_the_result() -> None:
+    talk = Calls()
+    talk.frame(call=CALL)
+    talk.take(talk.core.answered(talk.calls[0], "sun"))
+    talk.frames(RESULT_GRACE // 24 + 80)
+    assert talk.results == ["sun"]
+    hum(talk, 2)
+    talk.frame("Sunny.")
+    talk.frame(eos=True)
+    talk.frames(160)
+    assert talk.all(ResponseEnded)[-1].status is EndStatus.COMPLETED
+    assert not talk.core.is_owed
+    told = talk.take(talk.core.request("resp_next", None))
+    assert told == [SteerModel("start")]  # the answer to the result is over: this one has to be asked of the model
