@@ -70,6 +70,7 @@ class VoiceChatStream:
         self._tokenizer = session.tokenizer
         self.steering = Steering(self._bos, self._eos, self._pad)
         session.steering = self.steering
+        self._orders: deque[Callable[[], None]] = deque()  # given outside the model's thread, obeyed in it
         self._calls = CallReader(self._decode, self._silent)
         self._complete: deque[DuplexCall] = deque()
         self._words = TokenText(self._decode)
@@ -101,22 +102,19 @@ class VoiceChatStream:
 
     def answer_call(self, output: str) -> None:
         """Have the result read."""
-        self.steering.read(*self._encode(result_text(output)), RESULT_ENDS)
+        self._orders.append(lambda: self.steering.read(*self._encode(result_text(output)), RESULT_ENDS))
 
     def say(self, text: str) -> None:
         """Have `text` written into the model's own words, which its voice then says."""
-        tokens = self._encode(plain_text(text))
-        tail = max(SPEECH_TAIL, len(text) // 2)
-        words = [self._bos, *tokens, *[self._pad] * tail, self._eos]
-        self.steering.force(*((token, None) for token in words))
+        self._orders.append(lambda: self._say(text))
 
     def stop(self) -> None:
         """Make it yield the floor."""
-        self.steering.stop()
+        self._orders.append(self.steering.stop)
 
     def start(self) -> None:
         """Make it take the floor."""
-        self.steering.force((self._bos, None))
+        self._orders.append(lambda: self.steering.force((self._bos, None)))
 
     async def aclose(self) -> None:
         """End the conversation and free its memory."""
@@ -136,6 +134,8 @@ class VoiceChatStream:
         if self._session is None or len(pcm) != 2 * self._frame:
             raise EngineError("duplex_failed", "The full-duplex model was given no whole frame, or is closed.")
         try:
+            while self._orders:
+                self._orders.popleft()()
             text, user_text, takes, yields = self._hear(self._down.feed(pcm))
             for _ in range(SILENT_STEPS):
                 if self.steering.speaking or not (self._calls.reading or self.steering.reads):
@@ -151,6 +151,12 @@ class VoiceChatStream:
         audio += bytes(2 * self._frame - len(audio))
         call = self._complete.popleft() if self._complete else None
         return DuplexStep(audio, text, user_text, takes, yields, self._calls.reading, call)
+
+    def _say(self, text: str) -> None:
+        tokens = self._encode(plain_text(text))
+        tail = max(SPEECH_TAIL, len(text) // 2)
+        words = [self._bos, *tokens, *[self._pad] * tail, self._eos]
+        self.steering.force(*((token, None) for token in words))
 
     def _hear(self, samples: Any) -> tuple[str, str, bool, bool]:
         """Step the model once and return its text, the user's, and whether it takes or yields the floor."""

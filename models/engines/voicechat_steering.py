@@ -36,6 +36,10 @@ RESULT_WAITS_FRAMES = 38
 """So long, 3 s, a tool's result waits for the model to finish what it says, as reading takes its words from it
 (chosen: longer than "let me look that up")."""
 
+CUT_IN_FRAMES = 12
+"""A user's word that is so old, 1 s, as the model falls silent was said into its speech and is answered by nothing; a
+younger one may be why it fell silent (chosen: words come half a second late, and it takes as long to give way)."""
+
 SILENT_FRAMES = 10
 """Silence that is heard before what is heard counts as silence: the ears have a window of a few frames (chosen)."""
 
@@ -56,7 +60,9 @@ class Steering:
         self._queue: deque[Forced] = deque()
         self._may_speak = True
         self._speaking = False
-        self._unanswered: int | None = None  # frames since the user's last word, None: nothing to answer
+        self._unanswered: int | None = None  # frames that an answer has been due, None: nothing to answer
+        self._since_word: int | None = None  # frames since the user's last word, None: none since it took the floor
+        self._due_after = False  # a result was read while it spoke: it is to speak about it afterwards
         self._result_waited = 0
         self._writes_call = False
         self._open_calls = 0
@@ -86,17 +92,22 @@ class Steering:
         self._result_waited = RESULT_WAITS_FRAMES
 
     def words_heard(self) -> None:
-        """The user has said something."""
-        self._may_speak = True
-        self._unanswered = 0
+        """The user has said something; while the model speaks that may be a nod, or its own echo."""
+        self._since_word = 0
+        if not self._speaking:
+            self._may_speak, self._unanswered = True, 0
 
     def floor_taken(self) -> None:
-        """The model speaks."""
-        self._speaking, self._unanswered = True, None
+        """The model speaks: that answers all so far."""
+        self._speaking, self._unanswered, self._since_word = True, None, None
 
     def floor_yielded(self) -> None:
-        """The model has spoken."""
-        self._speaking, self._may_speak = False, False
+        """The model has spoken, or has given way to a user who spoke just now."""
+        cut_in = self._since_word is not None and self._since_word <= CUT_IN_FRAMES
+        self._speaking = False
+        self._may_speak = cut_in or self._due_after
+        self._unanswered = 0 if self._may_speak else None
+        self._due_after = False
 
     def call_begun(self) -> None:
         """The model writes a call: that is its answer for now."""
@@ -107,10 +118,12 @@ class Steering:
         self._writes_call = False
         self._open_calls += calls
         if not self._open_calls:
-            self.words_heard()  # the user still waits
+            self._answer_due()  # the user still waits
 
     def next(self, text: int, function: int) -> tuple[int, int]:
         """Return the tokens of this frame, given those that the model chose."""
+        if self._since_word is not None:
+            self._since_word += 1
         if self._queue and not self._result_waits():
             forced_text, forced_function = self._taken()
             return (
@@ -145,8 +158,11 @@ class Steering:
         if tokens[1] is not None and not self.reads:  # the end of a result: the model speaks about it
             self._result_waited = 0
             self._open_calls = max(0, self._open_calls - 1)
-            self.words_heard()
+            self._answer_due()
         return tokens
+
+    def _answer_due(self) -> None:
+        self._may_speak, self._unanswered, self._due_after = True, 0, self._speaking
 
 
 def check_contract(session_class: Any, session: Any | None = None) -> None:

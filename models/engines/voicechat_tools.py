@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +26,17 @@ TOOLS_OFFERED = (
     "You may call these tools when the user asks for what they do. Call one only with arguments that the user gave; "
     "speak about its result once you have it."
 )
+
+
+_TYPED = str.maketrans(
+    {
+        "<": "(", ">": ")", "‘": "'", "’": "'", "‚": "'", "‛": "'", "′": "'", "“": '"', "”": '"', "„": '"', "«": '"',
+        "»": '"', "‐": "-", "‑": "-", "‒": "-", "–": "-", "—": "-", "―": "-", "−": "-", "•": "-", "⁄": "/", "ß": "ss",
+        "æ": "ae", "Æ": "AE", "ø": "o", "Ø": "O", "œ": "oe", "Œ": "OE", "ł": "l", "Ł": "L", "đ": "d", "€": "EUR",
+        "£": "GBP", "×": "x", "\u200b": None, "\ufeff": None,
+    }
+)  # fmt: skip
+"""Of what Unicode has no decomposition for, the signs of everyday texts."""
 
 
 def prompt_text(prompt: DuplexPrompt) -> str:
@@ -46,10 +58,10 @@ def prompt_text(prompt: DuplexPrompt) -> str:
 def result_text(output: str) -> str:
     """Return a tool's result as the model reads it: as the JSON that it is, or as a string."""
     try:
-        value = json.loads(output)
-    except ValueError:
-        value = output
-    return f"<TOOL_RESPONSE>[{_json(value)}]</TOOL_RESPONSE>"
+        result = _json(json.loads(output))
+    except (ValueError, RecursionError):
+        result = _json(output)
+    return f"<TOOL_RESPONSE>[{result}]</TOOL_RESPONSE>"
 
 
 def _json(value: Any) -> str:
@@ -57,8 +69,13 @@ def _json(value: Any) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return `text` without what the tokenizer would take for marks, and in ASCII, which the model is trained on."""
-    return text.replace("<", "(").replace(">", ")").encode("ascii", "replace").decode("ascii").strip()
+    """Return `text` without what the tokenizer would take for marks, and in ASCII, which the model is trained on.
+
+    Typographers' marks become typists', letters lose their accents; what then still isn't ASCII becomes "?".
+    """
+    letters = unicodedata.normalize("NFKD", text).translate(_TYPED)
+    bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return bare.encode("ascii", "replace").decode("ascii").strip()
 
 
 class CallReader:
@@ -99,7 +116,7 @@ def calls_in(text: str) -> list[DuplexCall]:
         start, end = brace, last
     try:
         found = json.loads(text[start : end + 1]) if start >= 0 else None
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     calls = []
     for call in found if isinstance(found, list) else [found]:

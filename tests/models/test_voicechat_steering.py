@@ -6,13 +6,14 @@ import pytest
 
 from models.duplex_interface import DuplexCall, DuplexPrompt
 from models.engines.token_text import LONGEST_CHARACTER, TokenText
-from models.engines.voicechat_steering import REPLY_WITHIN_FRAMES, RESULT_WAITS_FRAMES, Steering
+from models.engines.voicechat_steering import CUT_IN_FRAMES, REPLY_WITHIN_FRAMES, RESULT_WAITS_FRAMES, Steering
 from models.engines.voicechat_tools import (
     CALL_ENDS,
     CALL_STARTS,
     LONGEST_CALL,
     CallReader,
     calls_in,
+    plain_text,
     prompt_text,
     result_text,
 )
@@ -86,6 +87,46 @@ def test_the_model_does_not_answer_itself(steering: Steering) -> None:
     assert steering.next(BOS, PAD) == (PAD, PAD)
     steering.words_heard()
     assert steering.next(BOS, PAD) == (BOS, PAD)
+
+
+def test_a_nod_into_its_speech_makes_the_model_say_nothing_more(steering: Steering) -> None:
+    """Nor does its own echo: what is transcribed while it speaks is no turn, unless it gives way to it."""
+    steering.words_heard()
+    steering.floor_taken()
+    frames(steering, 20)
+    steering.words_heard()
+    frames(steering, CUT_IN_FRAMES + 1)
+    steering.floor_yielded()
+    assert frames(steering, 2 * REPLY_WITHIN_FRAMES, BOS) == [(PAD, PAD)] * 2 * REPLY_WITHIN_FRAMES
+
+
+def test_a_user_to_whom_the_model_gives_way_is_answered(steering: Steering) -> None:
+    steering.floor_taken()
+    steering.words_heard()
+    frames(steering, CUT_IN_FRAMES)
+    steering.floor_yielded()
+    assert steering.next(BOS, PAD) == (BOS, PAD)
+    assert (BOS, PAD) in frames(steering, REPLY_WITHIN_FRAMES)
+
+
+def test_words_that_its_answer_follows_at_once_do_not_ask_for_another(steering: Steering) -> None:
+    steering.words_heard()
+    steering.next(BOS, PAD)
+    steering.floor_taken()
+    frames(steering, 4)
+    steering.floor_yielded()
+    assert (BOS, PAD) not in frames(steering, 2 * REPLY_WITHIN_FRAMES)
+
+
+def test_a_result_that_is_read_into_a_long_speech_is_spoken_about_after_it(steering: Steering) -> None:
+    steering.call_begun()
+    steering.call_written(1)
+    steering.floor_taken()
+    steering.read(70)
+    assert (PAD, 70) in frames(steering, RESULT_WAITS_FRAMES + 1)
+    frames(steering, 2 * CUT_IN_FRAMES)
+    steering.floor_yielded()
+    assert (BOS, PAD) in frames(steering, REPLY_WITHIN_FRAMES + 1)
 
 
 def test_the_model_may_speak_about_a_result_though_it_has_spoken_before(steering: Steering) -> None:
@@ -172,6 +213,21 @@ def test_a_result_looks_like_no_mark_of_the_models() -> None:
         assert text.isascii()
         value = json.loads(text)
         assert value == output or json.dumps(value) == output
+
+
+@pytest.mark.parametrize("output", ["[" * 1_000, '{"a":' * 200, "9" * 1_000])
+def test_a_result_that_no_reader_of_json_can_take_is_read_as_it_is(output: str) -> None:
+    text = result_text(output).removeprefix("<TOOL_RESPONSE>[").removesuffix("]</TOOL_RESPONSE>")
+    assert json.loads(text) in (output, int(output) if output.isdigit() else None)
+
+
+def test_a_call_that_no_reader_of_json_can_take_is_dropped() -> None:
+    assert calls_in("[" * 1_000 + "]" * 1_000) == []
+
+
+def test_what_is_typed_with_care_is_read_as_it_is_said() -> None:
+    assert plain_text("You’re José’s assistant — don’t say “hi”…") == "You're Jose's assistant - don't say \"hi\"..."
+    assert plain_text("Øystein Größe, naïve ½ 名") == "Oystein Grosse, naive 1/2 ?"
 
 
 def test_a_result_that_is_json_is_read_as_json() -> None:
