@@ -70,7 +70,7 @@ def new_session(
     backend: Backend
     limits = None
     if request.backend == DUPLEX:
-        backend = _native(settings, engines, now, observer, recorder)
+        backend = _native(settings, engines, now, playout_delay, observer, recorder)
         assert engines.native is not None
         limits = limits_of(engines.native.abilities, restarts=settings.duplex_restart_on_update)
     else:
@@ -141,6 +141,7 @@ def _native(
     settings: Settings,
     engines: Engines,
     now: Callable[[], Samples],
+    playout_delay: Samples,
     observer: SessionObserver,
     recorder: SessionRecorder | None,
 ) -> NativeBackend:
@@ -152,7 +153,15 @@ def _native(
         speech_started=SpeechStartedPolicy(settings.duplex_speech_started), on_hold=settings.duplex_on_hold
     )
     taps = (observer.duplex_told,) if recorder is None else (observer.duplex_told, recorder.told)
-    return NativeBackend(engines.native, new_id=random_id, now=now, level=rms_level, settings=told, taps=taps)
+    return NativeBackend(
+        engines.native,
+        new_id=random_id,
+        now=now,
+        level=rms_level,
+        settings=told,
+        playout_delay=playout_delay,
+        taps=taps,
+    )
 
 
 def session_defaults(settings: Settings, dialect: Dialect) -> SessionDefaults:

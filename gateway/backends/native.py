@@ -22,7 +22,7 @@ from gateway.turns.duplex_renewal import LONG_REST, DuplexRenewal, Why
 from gateway.turns.duplex_segments import ModelFrame
 from gateway.turns.duplex_turns import AnswerCall, DuplexOutput, DuplexSettings, DuplexTurns, ModelSpoke, SteerModel
 from gateway.turns.input_clock import InputClock
-from gateway.turns.settings import Detection
+from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, Detection
 from models.duplex_interface import DuplexAbilities, DuplexModel, DuplexPrompt, DuplexStep, DuplexStream
 from models.interfaces import EngineError
 from protocol.audio_time import (
@@ -120,6 +120,7 @@ class NativeBackend:
         now: Callable[[], Samples],
         level: LevelOf,
         settings: DuplexSettings | None = None,
+        playout_delay: Samples = DEFAULT_PLAYOUT_DELAY,
         call_later: CallLater | None = None,
         taps: Sequence[Tap] = (),
     ) -> None:
@@ -131,7 +132,7 @@ class NativeBackend:
         self._level = level
         self._call_later = call_later
         self._taps = tuple(taps)
-        self._core = DuplexTurns(new_id, steered=abilities.steered, settings=settings)
+        self._core = DuplexTurns(new_id, steered=abilities.steered, settings=settings, playout_delay=playout_delay)
         self._queue = FrameQueue(model.frame_samples)
         longest_s = abilities.longest_s
         self._renewal = DuplexRenewal(None if longest_s is None else samples_from_s(longest_s))
@@ -524,7 +525,8 @@ def capabilities_of(model: DuplexModel) -> Capabilities:
 def prompt_from(context: ResponseContext) -> DuplexPrompt:
     """Return what a conversation begins with: instructions, tools, and the newest of what was said and returned before.
 
-    A user's words stand as they were heard, the agent's as far as they were.
+    A user's words stand as they were heard, the agent's as far as they were. Of the oldest message only its end is kept
+    where there is no room for all of it.
     """
     system = [_text(message) for message in context.messages if message.get("role") in ("system", "developer")]
     history: deque[tuple[str, str]] = deque()
@@ -534,10 +536,20 @@ def prompt_from(context: ResponseContext) -> DuplexPrompt:
         if message.get("role") not in ("user", "assistant", "tool") or not text:
             continue
         if len(text) > left:
+            text = _last_words(text, left)
+        if not text:
             break
         left -= len(text)
         history.appendleft((str(message["role"]), text))
     return DuplexPrompt("\n\n".join(filter(None, system)), context.tools, tuple(history))
+
+
+def _last_words(text: str, characters: int) -> str:
+    """Return as many whole words of the end of `text` as there is room for, "" if there is none."""
+    mark = "… "
+    end = text[max(0, len(text) - characters + len(mark)) :] if characters > len(mark) else ""
+    _, _, words = end.partition(" ")
+    return mark + words if words else ""
 
 
 def _text(message: dict[str, Any]) -> str:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import base64
 import logging
+from dataclasses import replace
 
 import pytest
 
 from gateway.backends.frame_queue import LONGEST_BACKLOG, LONGEST_BURST, SKIP_SILENCE_FROM, FrameQueue
-from models.engines.scripted_duplex import DuplexReply
+from gateway.backends.native import NativeBackend
+from gateway.composition import new_session
+from gateway.observing.sessions import ObservedSessions
+from gateway.session_request import DUPLEX, SessionRequest
+from gateway.settings import Settings
+from models.engines.scripted_duplex import DuplexReply, DuplexScript, ScriptedDuplex
 from protocol.audio_time import samples_from_ms
+from protocol.wire import Dialect
 from tests.gateway.fed_time import FedTime
 from tests.gateway.native_session import native_session
-from tests.gateway.scripted_cascade import quiet, samples_in, voice
+from tests.gateway.scripted_cascade import quiet, samples_in, scripted_engines, voice
 
 STORY = DuplexReply("once upon a time there was a king who had three daughters and no son at all " * 3)
 
@@ -104,6 +111,16 @@ async def test_a_cancelled_response_sends_nothing_more_and_the_next_turn_works()
         assert samples_in(await native.told("response.output_audio.delta")) == before
         await native.play(voice(800), quiet(2_400))
         assert (await native.told("response.done"))[-1]["response"]["status"] == "completed"
+
+
+def test_the_native_backend_assumes_the_delay_that_is_set() -> None:
+    settings = Settings(playout_delay_ms=1_000)
+    model = ScriptedDuplex(DuplexScript())
+    engines = replace(scripted_engines(FedTime()), native=model)
+    request = SessionRequest(DUPLEX, None, Dialect.GA, {}, "realtime", None, expires_at_s=2**31)
+    backend = new_session(request, settings, engines, ObservedSessions())._backend
+    assert isinstance(backend, NativeBackend)
+    assert backend._core._player.delay == samples_from_ms(1_000)
 
 
 async def test_a_model_that_fails_fails_its_response_and_the_session_lives() -> None:

@@ -114,6 +114,23 @@ def test_the_newest_of_a_long_history_is_read() -> None:
     assert HISTORY_CHARACTERS - 200 < sum(len(text) for _, text in prompt.history) <= HISTORY_CHARACTERS
 
 
+@pytest.mark.parametrize("length", [1_990, 2_001, 6_000])
+def test_of_a_long_message_its_end_is_read_and_what_there_is_room_for_before_it(length: int) -> None:
+    story = ("once upon a time there was a king " * 200)[:length].strip()
+    messages = ({"role": "user", "content": "My name is Ann."}, {"role": "assistant", "content": story})
+    prompt = prompt_from(ResponseContext(messages))
+    assert prompt.history[-1][0] == "assistant"
+    kept = prompt.history[-1][1]
+    assert story.endswith(kept.removeprefix("… "))
+    assert 1_900 < len(kept) <= HISTORY_CHARACTERS
+    assert sum(len(text) for _, text in prompt.history) <= HISTORY_CHARACTERS
+
+
+def test_of_a_message_without_words_that_fit_nothing_is_read() -> None:
+    messages = ({"role": "user", "content": "x" * 5_000}, {"role": "user", "content": "y"})
+    assert prompt_from(ResponseContext(messages)).history == (("user", "y"),)
+
+
 # --- failures --------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from gateway.turns.duplex_observations import DuplexObservation
 from gateway.turns.duplex_segments import ModelFrame
 from gateway.turns.duplex_turns import AnswerCall, DuplexOutput, DuplexSettings, DuplexTurns, ModelSpoke, SteerModel
-from gateway.turns.settings import VAD_FRAME
+from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, VAD_FRAME
 from models.duplex_interface import DuplexPrompt
 from models.engines.scripted_duplex import DuplexReply, DuplexScript, ScriptedDuplex, ScriptedDuplexStream
 from protocol.audio_time import Samples
@@ -35,6 +35,7 @@ class DuplexConversation:
         settings: DuplexSettings | None = None,
         steered: bool = True,
         marks: bool = True,
+        playout_delay: Samples = DEFAULT_PLAYOUT_DELAY,
         frame_ms: int = 80,
         **script: Any,
     ) -> None:
@@ -42,7 +43,10 @@ class DuplexConversation:
         self.model: ScriptedDuplexStream = finished(model.open(DuplexPrompt()))
         numbers = {kind: count(1) for kind in ("item", "resp", "call")}
         self.core = DuplexTurns(
-            lambda kind: f"{kind}_{next(numbers[kind])}", steered=steered, settings=settings or DuplexSettings()
+            lambda kind: f"{kind}_{next(numbers[kind])}",
+            steered=steered,
+            settings=settings or DuplexSettings(),
+            playout_delay=playout_delay,
         )
         self._marks = marks
         self.frame: Samples = model.frame_samples

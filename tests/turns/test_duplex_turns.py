@@ -18,6 +18,7 @@ from gateway.turns.duplex_turns import (
     SteerModel,
 )
 from models.engines.scripted_duplex import DuplexReply
+from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
     CommandRefused,
     EndReason,
@@ -92,6 +93,18 @@ def test_a_user_who_makes_the_agent_give_way_is_told_of_just_before_the_response
     assert 0 < heard < len(talk.text(first[0].response_id))
     assert second[1].status is EndStatus.COMPLETED
     assert len(talk.all(InputCommitted)) == 2
+
+
+def test_of_a_player_that_is_slow_the_user_has_heard_less_when_the_agent_gives_way() -> None:
+    heard = []
+    for delay_ms in (150, 1_000):
+        talk = DuplexConversation(STORY, yield_after_ms=320, playout_delay=samples_from_ms(delay_ms))
+        talk.user(800, speaks=True)
+        talk.user(2_400, speaks=False)
+        talk.user(1_200, speaks=True)
+        (cut,) = talk.all(PlayoutCut)
+        heard.append(cut.heard)
+    assert heard[0] - heard[1] == samples_from_ms(850)
 
 
 def being_told(heard: str, *others: DuplexReply, yield_after_ms: int = 9_000) -> DuplexConversation:
