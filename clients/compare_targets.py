@@ -16,9 +16,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from clients.bench.figures import median, shown, table
 from clients.conversation import Conversation, semantic_vad, server_vad
+from clients.heard_replies import audible_after_s
 from clients.microphone import Utterance
 from clients.observed_figures import Figures, ObserverStream, figures_of
-from clients.own_figures import audible_after_s, own_figures
+from clients.own_figures import own_figures
 from clients.realtime_connection import RealtimeError, StampedEvent
 from clients.timeline import CREATED, DONE
 from clients.wav_audio import Clip, WavError, read_clip
@@ -113,7 +114,7 @@ async def _spoken(talk: Conversation, utterance: Utterance) -> None:
 
 
 async def _answer_begun(talk: Conversation, utterance: Utterance) -> float | None:
-    """Wait until the answer to an utterance is heard; return when its sound came (monotonic clock), None if it doesn't.
+    """Wait until the answer to an utterance has come; return when its sound begins (monotonic clock), None if none did.
 
     It may have come while the clip still rang, all of it at once: it is one if it is heard beyond the clip's end.
     """
@@ -123,11 +124,12 @@ async def _answer_begun(talk: Conversation, utterance: Utterance) -> float | Non
         return event.at_s >= onset_s and talk.player.ends_at_s > end_s and audible_after_s(event) is not None
 
     try:
-        return (await talk.connection.until(is_answer, within_s=ANSWER_S)).at_s
+        sound = await talk.connection.until(is_answer, within_s=ANSWER_S)
     except RealtimeError:
         if talk.connection.closed:
             raise
         return None
+    return sound.at_s + (audible_after_s(sound) or 0.0)
 
 
 async def _rested(talk: Conversation) -> None:
@@ -168,7 +170,9 @@ def shown_table(measured: Sequence[tuple[Target, Figures | RealtimeError]]) -> s
     ]
     said += ["the agent's → the agent gives way. stop: → the user hears the last of it."]
     if any(isinstance(figures, Figures) and figures.source == "client" for _, figures in measured):
-        said += ["client: that server has no meter of ours; by arrival, with the network, without the player's delay."]
+        said += [
+            "client: that server shows no meter of ours; by arrival, with the network, without the player's delay."
+        ]
     return "\n".join([table(header, lines), *said])
 
 

@@ -1,26 +1,32 @@
-"""What a client measures by itself, of servers that have no meter of ours: by arrival, with the network in it. Pure."""
+"""What a client measures by itself, of servers that have no meter of ours: by arrival, with the network in it. Pure.
+
+Answer, yield and stop mean what they mean to the gateway's meter. What is known here is better: where the user's clips
+lie, so that a clip is one utterance, whatever its pauses are taken for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
+from clients.heard_replies import Reply, heard_of
 from clients.microphone import Utterance
 from clients.observed_figures import Figures
 from clients.realtime_connection import StampedEvent
-from clients.timeline import AUDIO, DONE, SPEECH_STARTED, audio_bytes
 from clients.wav_audio import RATE_HZ
 
-AUDIBLE_DBFS = -45.0
-"""From this level on audio is heard: as the gateway's meter has it."""
+LEAST_VOICE_S = 0.064
+"""So much voice makes an overlap; what comes later is not what the user spoke over (the meter's)."""
 
-WINDOW = RATE_HZ // 100
-"""Of the level: 10 ms."""
+DECIDED_AFTER_S = 1.0
+"""An agent that is still heard so long after the user's voice goes on (the meter's)."""
 
-_AUDIBLE_RMS = 32_768.0 * 10 ** (AUDIBLE_DBFS / 20)
+LAST_WORD_S = 0.5
+"""One whose player was emptied and that still speaks so long after the user's voice has not given way (the meter's)."""
+
+
+PLAYER_DELAY_S = 0.15
+"""How far away the meter's player is: it still plays when the end of speech is told so soon behind its last sound, as
+it always is where audio comes at the pace of speech, a little early or late. The agent gave way when that was told."""
 
 
 def own_figures(
@@ -28,67 +34,58 @@ def own_figures(
 ) -> Figures:
     """Return the figures of a conversation whose microphone was opened at `started_at_s`.
 
-    Answers count from the last speech sample by level to the arrival of the first audible sample, 0 if it came before:
-    breath and noise hold a level up when the last word is over. An answer begins after the utterance does and outlasts
-    it; a nod doesn't. Cut-ins count from their first speech sample: to the end of the response (yield), and to
-    `speech_started`, on which clients empty their player, or to the last audible sample, whichever comes first (stop).
+    Answers count from the last speech sample by level to the first audible sample in a player without delay, 0 if it
+    came before: breath and noise hold a level up when the last word is over. An answer begins after the utterance does
+    and before the next one, and outlasts it; what is cut within the utterance doesn't, and a nod answers nothing.
+
+    Where the agent is heard as an utterance begins, yield and stop count from its first speech sample. The agent gives
+    way with `speech_started`, on which clients empty their player, or with the cancelled end of its response, or before
+    that with its last sound; or it had said all anyway, or goes on.
     """
     figures = Figures("client")
-    replies = _replies(events)
-    for utterance in (*turns, *cut_ins):
-        onset_s, end_s = (started_at_s + position / RATE_HZ for position in (utterance.onset, utterance.end))
-        answer = next((reply for reply in replies if reply.begins_s >= onset_s and reply.ends_s > end_s), None)
+    heard = heard_of(events)
+    spoken = [(started_at_s + said.onset / RATE_HZ, started_at_s + said.end / RATE_HZ) for said in (*turns, *cut_ins)]
+    spoken.sort()
+    for (onset_s, end_s), (next_s, _) in zip(spoken, [*spoken[1:], (float("inf"), 0.0)], strict=True):
+        answers = (reply for reply in heard.replies if onset_s <= reply.begins_s < next_s and reply.ends_s > end_s)
+        answer = next(answers, None)
         if answer is None:
             figures.unanswered += 1
         else:
             figures.answer_ms.append(round(max(0.0, answer.begins_s - end_s) * 1000, 1))
-    for utterance in cut_ins:
-        onset_s = started_at_s + utterance.onset / RATE_HZ
-        ended = next((event for event in events if event.at_s > onset_s and event.type == DONE), None)
-        if ended is None or ended.details("response", "status") != "cancelled":
-            figures.ended += 1
-            continue
-        told = next((e.at_s for e in events if e.type == SPEECH_STARTED and onset_s < e.at_s), ended.at_s)
-        figures.yield_ms.append(round((ended.at_s - onset_s) * 1000, 1))
-        figures.stop_ms.append(round((min(told, ended.at_s) - onset_s) * 1000, 1))
+        known_s = onset_s + LEAST_VOICE_S
+        over = next((reply for reply in heard.replies if reply.speaks_at(onset_s, known_s)), None)
+        if over is not None:
+            _count_overlap(figures, over, heard.emptied_s, onset_s, end_s)
     return figures
 
 
-@dataclass(slots=True)
-class _Reply:
-    """When a response that was not cut is first heard, and when a player at 1× has played the last of it."""
-
-    begins_s: float
-    ends_s: float
-
-
-def _replies(events: Sequence[StampedEvent]) -> list[_Reply]:
-    """Return the audible responses in the order in which they are first heard."""
-    replies: dict[Any, _Reply] = {}
-    for event in events:
-        if event.type != AUDIO:
-            continue
-        response_id, audible_s = event.details("response_id"), audible_after_s(event)
-        if response_id not in replies and audible_s is not None and not _cut(event, events):
-            replies[response_id] = _Reply(event.at_s + audible_s, event.at_s)
-        if (reply := replies.get(response_id)) is not None:
-            reply.ends_s = max(reply.ends_s, event.at_s) + len(audio_bytes(event)) / 2 / RATE_HZ
-    return sorted(replies.values(), key=lambda reply: reply.begins_s)
-
-
-def audible_after_s(event: StampedEvent) -> float | None:
-    """Return where an audio delta becomes audible, in seconds from its beginning; None if it does not."""
-    if event.type != AUDIO:
-        return None
-    samples = np.frombuffer(audio_bytes(event), "<i2").astype(np.float64)
-    whole = len(samples) // WINDOW
-    levels = np.sqrt((samples[: whole * WINDOW].reshape(whole, WINDOW) ** 2).mean(axis=1)) if whole else np.zeros(0)
-    loud = np.flatnonzero(levels >= _AUDIBLE_RMS)
-    return float(loud[0]) * WINDOW / RATE_HZ if len(loud) else None
+def _count_overlap(figures: Figures, reply: Reply, emptied_s: Sequence[float], onset_s: float, end_s: float) -> None:
+    """Count what came of an utterance from `onset_s` to `end_s` over a reply."""
+    decided_s = end_s + DECIDED_AFTER_S
+    cancelled_s = [reply.over_s] if reply.over_s is not None and reply.status == "cancelled" else []
+    told_s = min((when_s for when_s in (*emptied_s, *cancelled_s) if onset_s < when_s < decided_s), default=None)
+    if told_s is not None and not _speaks_on(reply, told_s, end_s):
+        last = [sound for sound in reply.sounds if sound.came_s <= told_s][-1]
+        cut = told_s in reply.cuts_s
+        silent = not cut and last.ends_s + PLAYER_DELAY_S <= told_s
+        yielded_s = last.came_s if silent else told_s
+        if yielded_s <= onset_s or (_over(reply, told_s) and not cut):
+            figures.ended += 1
+            return
+        figures.yield_ms.append(round((yielded_s - onset_s) * 1000, 1))
+        figures.stop_ms.append(round(((told_s if cut else last.ends_s) - onset_s) * 1000, 1))
+    elif told_s is None and _over(reply, decided_s) and reply.ends_s < decided_s:
+        figures.ended += 1
+    else:
+        figures.went_on += 1
 
 
-def _cut(audio: StampedEvent, events: Sequence[StampedEvent]) -> bool:
-    """Return whether the response of an audio delta was cut: then it is none of the answer."""
-    response_id = audio.details("response_id")
-    done = (event for event in events if event.type == DONE and event.details("response", "id") == response_id)
-    return next((event.details("response", "status") == "cancelled" for event in done), False)
+def _over(reply: Reply, when_s: float) -> bool:
+    return reply.over_s is not None and reply.over_s < when_s
+
+
+def _speaks_on(reply: Reply, told_s: float, end_s: float) -> bool:
+    """Return whether the server goes on with a reply although it told of the user's voice at `told_s`."""
+    by_s = max(told_s, end_s) + LAST_WORD_S
+    return not _over(reply, by_s) and any(told_s < sound.came_s <= by_s for sound in reply.sounds)

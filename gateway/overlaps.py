@@ -151,13 +151,26 @@ class Overlaps:
             return
         if overlap.outcome is not None:
             if now >= max(overlap.voice_end, overlap.stopped_at or 0) + LAST_WORD:
-                self._close(overlap.outcome, now)
+                self._close(self._in_the_end(overlap, overlap.outcome, running), now)
             return
         speech = self._output.last_of(overlap.response_id)
         if overlap.response_id != running and (speech is None or speech.end <= now):
             overlap.outcome = OverlapOutcome.ENDED
         elif now - overlap.voice_end >= DECIDED_AFTER:
             self._close(OverlapOutcome.WENT_ON, now)
+
+    def _in_the_end(self, overlap: Overlap, outcome: OverlapOutcome, running: str) -> OverlapOutcome:
+        """Return how an overlap ended, now that the user is silent again.
+
+        Another server may tell of their voice, on which its client empties the player, and talk on.
+        """
+        speech = self._output.last_of(overlap.response_id)
+        if outcome is not OverlapOutcome.YIELDED or overlap.response_id != running or speech is None:
+            return outcome
+        if overlap.yielded_at is None or speech.sent_at <= overlap.yielded_at:
+            return outcome
+        overlap.yielded_at = overlap.stopped_at = None
+        return OverlapOutcome.WENT_ON
 
     def close(self, now: Samples) -> None:
         """The session is over."""

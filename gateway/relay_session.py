@@ -97,6 +97,7 @@ class RelaySession:
             explain=self._observer.explain,
             on_turn=self._observer.turn_closed,
             on_overlap=self._observer.overlapped,
+            backchannels=True,  # whatever stands there; replies that have words are none
         )
         self._recorder = recorder
         self._border = RelayBorder(self.meter, hearing, now, playout_delay=playout_delay, heard=self._heard)

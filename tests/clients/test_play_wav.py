@@ -19,8 +19,10 @@ REPLY_MS = 200
 class Answering:
     """A server that answers each stretch of loud audio, 60 ms after its end, with a tone."""
 
-    def __init__(self, *, answers: bool = True) -> None:
+    def __init__(self, *, answers: bool = True, silence_ms: int = 0, reply_ms: int = REPLY_MS) -> None:
         self.answers = answers
+        self.silence_ms = silence_ms
+        self.reply_ms = reply_ms
         self.turns = 0
         self.loud = False
         self.quiet_chunks = 0
@@ -48,7 +50,7 @@ class Answering:
 
     def _answer(self) -> list[dict[str, Any]]:
         response, item, user = f"r{self.turns}", f"a{self.turns}", f"u{self.turns - 1}"
-        audio = base64.b64encode(b"\1\1" * 24 * REPLY_MS).decode()
+        audio = base64.b64encode(b"\0\0" * 24 * self.silence_ms + b"\1\1" * 24 * self.reply_ms).decode()
         transcription = "conversation.item.input_audio_transcription.completed"
         return [
             {"type": "input_audio_buffer.speech_stopped", "item_id": user, "audio_end_ms": 0},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import platform
 import re
 import shutil
@@ -153,9 +154,40 @@ def test_the_two_images_say_the_same_of_all_that_is_not_their_base() -> None:
     assert cuda.environment("quality") == cpu.environment("quality") | {"DUPLEX_GATEWAY_DEVICE": "cuda"}
 
 
-def test_every_secret_may_come_as_a_file() -> None:
-    (names,) = re.findall(r"^for name in (.+); do$", (DOCKER / "start.sh").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(names.split()) == sorted(entry.env for entry in table() if entry.secret)
+def started(tmp_path: Path, **environment: str) -> dict[str, str]:
+    """Start what the image starts, with a program in the gateway's place that tells its environment; return that."""
+    program = tmp_path / "bin" / "duplex-gateway"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\nexec env\n", encoding="utf-8")
+    program.chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(DOCKER / "start.sh"), "serve"],
+        env={"PATH": os.environ["PATH"], "PREFIX": str(tmp_path), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return {"refused": done.stderr}
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def test_every_secret_may_come_as_a_file(tmp_path: Path) -> None:
+    names = [entry.env for entry in table() if entry.secret] + ["REMOTE_OPENAI_API_KEY", "REMOTE_MY_MAC_2_API_KEY"]
+    for name in names:
+        (tmp_path / name).write_text(f"secret of {name}\n", encoding="utf-8")
+    told = started(tmp_path, **{f"{name}_FILE": str(tmp_path / name) for name in names})
+    assert {name: told.get(name) for name in names} == {name: f"secret of {name}" for name in names}
+
+
+def test_no_other_file_is_read_and_one_that_is_not_there_is_told(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret\n", encoding="utf-8")
+    file = str(tmp_path / "secret")
+    others = {"REMOTE_OPENAI_MODEL_FILE": file, "MY_REMOTE_X_API_KEY_FILE": file}
+    told = started(tmp_path / "one", **others, NOTE=f"two lines\nREMOTE_Y_API_KEY_FILE={file}")
+    assert "secret" not in told.values()
+    missing = started(tmp_path / "two", REMOTE_OPENAI_API_KEY_FILE="/run/secrets/none")
+    assert missing["refused"].startswith("start.sh: REMOTE_OPENAI_API_KEY_FILE names no file that user")
 
 
 # --- compose -------------------------------------------------------------------------------------------------------

@@ -154,6 +154,28 @@ def test_a_voice_that_the_agent_talks_on_over_has_neither_and_is_told_a_second_l
     assert DECIDED_AFTER <= told_at - voice_end <= DECIDED_AFTER + FRAME
 
 
+@pytest.mark.parametrize(("goes_on", "outcome"), [(True, OverlapOutcome.WENT_ON), (False, OverlapOutcome.YIELDED)])
+def test_who_only_says_that_they_hear_the_user_and_talks_on_has_not_given_way(
+    goes_on: bool, outcome: OverlapOutcome
+) -> None:
+    """As a server may that tells of speech, on which its client empties the player, and minds nothing."""
+    talk = Over()
+    talk.agent_says((ms(640), LOUD))
+    talk.quiet(ms(512))
+    talk.hear(*frames(ms(192)))
+    talk.saw(PlayoutCut("a", 0))
+    talk.hear(0.9, 0.9)
+    talk.agent_frame(LOUD)  # on its way already
+    if not goes_on:
+        talk.ends()
+    for _ in range(20):
+        talk.hear(0.0, 0.0)
+        if goes_on:
+            talk.agent_frame(LOUD)
+    assert talk.overlap.outcome is outcome
+    assert (talk.overlap.yielded_after is None) == (talk.overlap.stopped_after is None) == goes_on
+
+
 def test_the_agents_own_voice_in_the_microphone_overlaps_nothing() -> None:
     talk = Over()
     talk.agent_says((ms(6_000), LOUD))
