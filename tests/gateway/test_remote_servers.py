@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import ssl
@@ -23,7 +24,8 @@ from websockets.exceptions import ConnectionClosed
 from gateway import relay_upstream
 from gateway.settings import Remote
 from tests.gateway.conftest import Gateway, Serve
-from tests.gateway.relayed import talking
+from tests.gateway.relayed import Talker, line_to, talking
+from tests.gateway.scripted_cascade import quiet, voice
 from tests.gateway.test_realtime_endpoint import closed
 from tests.gateway.trap_server import TrapServer
 
@@ -127,7 +129,7 @@ async def test_a_ga_server_that_keeps_names_of_beta_s_is_followed_all_the_same(s
         {"type": "conversation.item.created", "previous_item_id": None, "item": item},
         {"type": "response.content_part.added", **ours, "part": {"type": "audio", "transcript": ""}},
         {"type": "response.audio_transcript.delta", **ours, "delta": "One two."},
-        {"type": "response.audio.delta", **ours, "delta": "AAAA"},
+        {"type": "response.audio.delta", **ours, "delta": base64.b64encode(quiet(1_000)).decode()},
     )
     restored = asyncio.Event()
 
