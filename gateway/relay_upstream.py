@@ -17,6 +17,7 @@ from gateway.backends.remote import (
     open_remote,
     words_of_refusal,
 )
+from gateway.outbox import encodable
 from protocol.relay.dialects import Dialects, by_ga_name
 from protocol.relay.hidden_ids import HiddenIds
 from protocol.relay.kept_history import KeptHistory
@@ -164,5 +165,5 @@ def json_object(frame: str) -> Payload | None:
 
 
 def written(payload: Mapping[str, Any]) -> str:
-    """Return an event as a frame."""
-    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+    """Return an event as a frame that a socket can send."""
+    return encodable(json.dumps(payload, ensure_ascii=False, separators=(",", ":")))[0]

@@ -324,6 +324,26 @@ async def test_items_that_a_server_renames_stay_what_they_were_to_the_client(ser
     assert list(conversation.values()) == ["B.", "C."]
 
 
+async def test_half_a_surrogate_pair_in_a_server_s_words_passes_and_is_restored_as_what_can_be_sent(
+    serve: Serve,
+) -> None:
+    """Servers in JavaScript cut text between the two."""
+
+    async def first(_fake: FakeServer, socket: ServerConnection) -> None:
+        content = [{"type": "input_text", "text": "A \ud83d"}]
+        item = {"id": "item_t", "type": "message", "role": "user", "status": "completed", "content": content}
+        await say(socket, {"type": "conversation.item.added", "previous_item_id": None, "item": item})
+        await vanish(socket)
+
+    sessions = Sessions(first, nothing)
+    async with fake_server(sessions) as fake, before(serve, fake) as gateway:
+        async with talking(gateway.url("?model=theirs"), lawful=False) as talker:
+            added = await talker.until("conversation.item.added")
+            await sessions.until(1)
+    assert added["item"]["content"][0]["text"] == "A \ud83d"
+    assert text_of(sessions.later[0]) == "A \ufffd"
+
+
 # --- the first session, and the last words -------------------------------------------------------------------------
 
 
