@@ -34,9 +34,11 @@ def refused_kind(error: Mapping[str, Any]) -> str | None:
     It is about none if it names a command, or if it is of the kind that comes by itself.
     """
     code, param = error.get("code"), error.get("param")
-    if isinstance(error.get("event_id"), str) or code in _OF_NO_COMMAND:
+    if isinstance(error.get("event_id"), str):
         return ""
     if isinstance(code, str):
+        if code in _OF_NO_COMMAND:
+            return ""
         for prefix, kind in _BY_CODE:
             if code.startswith(prefix):
                 return kind

@@ -15,7 +15,6 @@ from protocol.relay.refusals import refused_kind
 
 Payload = dict[str, Any]
 
-
 OWN_COMMANDS = 512
 """Commands of ours that may wait for their answer (chosen: all that is kept, twice); the oldest are forgotten."""
 
@@ -145,10 +144,12 @@ def _alike(ours: Any, theirs: Payload) -> bool:
 
 
 def _words(item: Mapping[str, Any]) -> str:
-    parts = item.get("content")
-    texts = [part.get("text") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    spoken = any(isinstance(part, dict) and "audio" in str(part.get("type")) for part in parts or ())
-    return "\0" if spoken else "\n".join(text for text in texts if isinstance(text, str))
+    """Return an item's words; those of speech are like no others, since nothing is restored as speech."""
+    content = item.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    if any("audio" in str(part.get("type")) for part in parts):
+        return "\0"
+    return " ".join(word for part in parts for word in str(part.get("text") or "").split())
 
 
 def _renamed(event: Payload, names: Mapping[str, str]) -> Payload:

@@ -176,6 +176,8 @@ MALFORMED = (
     {"type": "session.updated", "session": {"audio": {"input": {"format": 3}, "output": []}}},
     {"type": "session.updated", "session": None},
     {"type": "error", "error": "no"},
+    {"type": "error", "error": {"code": [], "param": {}, "event_id": 5}},
+    {"type": "response.created", "response": {"id": "resp_2", "metadata": [{}], "conversation_id": 5}},
     {"type": "error"},
     {"type": "response.done", "response": {"id": "resp_1", "status": 3, "status_details": []}},
     {"type": 5},

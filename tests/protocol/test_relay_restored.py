@@ -58,7 +58,10 @@ def test_what_is_said_before_the_restore_is_through_is_nobody_s_answer() -> None
     said = {"id": "said", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
     assert shown(told, ADDED, item=said) is not None
     assert shown(told, ADDED, item=item("typed", "Something else.")) is not None
-    assert shown(told, ADDED, item=item("x", "A.")) is None
+    for content in (5, [7], [{"type": 3}], None):
+        odd = {"id": "odd", "type": "message", "role": "system", "content": content}
+        assert shown(restored(item("s", "S.", "system")), ADDED, item=odd) is None  # it shows no other words
+    assert shown(told, ADDED, item=item("x", " A.\n")) is None
 
 
 def test_errors_without_a_name_answer_the_oldest_command_of_ours_and_no_more_than_each() -> None:
