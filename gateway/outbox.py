@@ -64,7 +64,7 @@ class Outbox:
         """
         if self._closed:
             return
-        frame, size_bytes = _encodable(frame)
+        frame, size_bytes = encodable(frame)
         if self._overflowed or self._waiting_bytes + size_bytes > self._limit_bytes:
             self._overflowed = True
             self._clear()
@@ -128,8 +128,8 @@ class Outbox:
         self._waiting_bytes = 0
 
 
-def _encodable(frame: str) -> tuple[str, int]:
-    """Return `frame` and its bytes in UTF-8.
+def encodable(frame: str) -> tuple[str, int]:
+    """Return `frame` as a socket can send it, and its bytes in UTF-8.
 
     A lone surrogate, which a client's JSON escape can smuggle in and no socket can send, becomes U+FFFD.
     """

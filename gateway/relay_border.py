@@ -15,6 +15,7 @@ from typing import Any
 from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
 from gateway.meter import SPEECH_THRESHOLD, Meter
+from gateway.session import LARGE_FRAME_BYTES
 from protocol.audio_format import AudioFormat, G711Decoder
 from protocol.audio_time import Samples, s_from_samples, samples_from_bytes, samples_from_ms
 from protocol.backend_events import BackendEvent, PlayoutCut, SpeechStarted
@@ -61,6 +62,7 @@ class RelayBorder:
         self._playout_delay = playout_delay
         self._heard = heard
         self._input = InputPcm(G711Codec())
+        self._input_format = AudioFormat.PCM
         self._output_format = AudioFormat.PCM
         self._decoders: dict[str, G711Decoder] = {}
         self._interrupts = True
@@ -71,9 +73,13 @@ class RelayBorder:
     # --- the user --------------------------------------------------------------------------------------------------
 
     async def hear(self, audio: object) -> None:
-        """Take the `audio` of an append. What is no audio adds nothing: the server refuses it."""
+        """Take the `audio` of an append, one after the other. What is no audio adds nothing: the server refuses it."""
+        if not isinstance(audio, str):
+            return
+        self._input.switch(self._input_format)
         try:
-            pcm = self._input.append(decoded_base64(audio, "audio")) if isinstance(audio, str) else b""
+            large = len(audio) > LARGE_FRAME_BYTES
+            pcm = await asyncio.to_thread(self._appended, audio) if large else self._appended(audio)
         except ProtocolError:
             return
         step = 2 * APPENDED_AT_ONCE
@@ -83,6 +89,9 @@ class RelayBorder:
             self.voiced += sum(frame.probability >= SPEECH_THRESHOLD for frame in heard.frames)
             self.meter.heard_user(heard, self._now())
             self._heard(heard, self._now())
+
+    def _appended(self, audio: str) -> bytes:
+        return self._input.append(decoded_base64(audio, "audio"))
 
     def truncated(self, item_id: str, audio_end_ms: int) -> None:
         """Note that the client's player stopped an item."""
@@ -96,7 +105,7 @@ class RelayBorder:
         """Follow the session's audio formats, and whether the user's voice interrupts."""
         match session:
             case {"audio": {"input": {"format": {"type": str(kind)}}}} if (known := _format(kind)) is not None:
-                self._input.switch(known)
+                self._input_format = known  # which `hear` follows: it may be decoding at the moment
         match session:
             case {"audio": {"output": {"format": {"type": str(kind)}}}} if (known := _format(kind)) is not None:
                 if known is not self._output_format:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from gateway.backends.remote import RemoteConnection, RemoteEnded, RemoteLost, RemoteUnavailable, address_of
@@ -34,11 +36,12 @@ from protocol.gateway_extension import KEY as GATEWAY
 from protocol.gateway_extension import split as split_ours
 from protocol.ids import IdSource
 from protocol.relay.dialects import Dialects, Passed, by_ga_name
+from protocol.relay.hidden_ids import HiddenIds
 from protocol.relay.kept_history import KeptHistory
 from protocol.relay.kept_settings import OURS, KeptSettings
-from protocol.relay.open_ends import Asked, OpenEnds, error_event
+from protocol.relay.open_ends import Asked, OpenEnds, error_event, metadata_mark
 from protocol.wire import Dialect
-from protocol.wire_rules import MAX_EVENT_BYTES, MAX_NESTING
+from protocol.wire_rules import MAX_EVENT_BYTES, MAX_EVENT_ID, MAX_NESTING
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +109,7 @@ class RelaySession:
         self._address = address_of(remote, intent)
         self._now = now
         self._new_id = new_id
+        self._hidden_id = HiddenIds(new_id)
         self._log = log
         self._sleep = sleep
         self._dialects = Dialects(request.dialect, Dialect(remote.dialect))
@@ -126,7 +130,7 @@ class RelaySession:
             self._settings,
             self._history,
             kind=request.kind,
-            new_id=new_id,
+            hidden_id=self._hidden_id,
             refused=self._settings_refused,
         )
 
@@ -170,6 +174,7 @@ class RelaySession:
             await connection.aclose()
             connection = await self._reopened()
             self._connection = connection
+            await self._tell_anew()  # what was truncated while it was told
 
     # --- a server that is lost -------------------------------------------------------------------------------------
 
@@ -186,6 +191,7 @@ class RelaySession:
         voiced = self._border.voiced
         for event in self._ends.close(("upstream_lost", message), self._border.received, self._new_id):
             self._emit(event)
+        self._history.lost()
         self._border.voiced = voiced
         self._tell_of_lost_voice()
 
@@ -231,7 +237,8 @@ class RelaySession:
         try:
             for event in self._dialects.from_server(raw):
                 if not self._upstream.is_ours(event):
-                    self._relay(event, verbatim)
+                    known = self._upstream.for_client(event)
+                    self._relay(known, verbatim if known is event else None)
         except RecursionError:
             logger.warning("session %s: its remote server sent an event that is nested too deeply", self.session_id)
 
@@ -249,12 +256,8 @@ class RelaySession:
     def _adapted(self, event: Payload) -> tuple[Payload, Asked | None]:
         """Return the event as the client is to see it, and the client event that it answers."""
         match event:
-            case {"type": "error", "error": {"event_id": str(event_id)} as error}:
-                asked = self._ends.refused(event_id)
-                if asked is None:
-                    return event, None
-                self._settings.answered(event_id, accepted=False)
-                return {**event, "error": {**error, "event_id": asked.shown}}, asked
+            case {"type": "error", "error": dict(error)}:
+                return self._refusal(event, error)
             case {"type": "session.created" | "session.updated", "session": dict(session)}:
                 shown = {**event, "session": self._as_ours(session)}
                 self._border.settings(session)
@@ -268,6 +271,15 @@ class RelaySession:
         if asked is not None and asked.kind == "session.update":
             self._settings.answered(asked.event_id, accepted=True)
         return shown, asked
+
+    def _refusal(self, event: Payload, error: Payload) -> tuple[Payload, Asked | None]:
+        """Return an `error` event without an id that the client didn't give, and the client event that it answers."""
+        asked = self._ends.refused(error)
+        if asked is not None:
+            self._settings.answered(asked.event_id, accepted=False)
+        if self._hidden_id.made(error.get("event_id")):
+            return {**event, "error": {**error, "event_id": None}}, asked
+        return event, asked
 
     def _as_ours(self, session: Payload) -> Payload:
         """Return a session object with our id, which observers know it by, and the earlier of both ends."""
@@ -367,12 +379,16 @@ class RelaySession:
 
     async def _command(self, raw: Payload, size: int) -> None:
         event_id = raw.get("event_id")
+        if isinstance(event_id, str) and len(event_id) > MAX_EVENT_ID:  # it is remembered until it is answered
+            raise errors.string_too_long("event_id", len(event_id), MAX_EVENT_ID)
         try:
             split_ours(raw)  # our own object is checked here, since nobody else knows it
             if size > MANY_FIELDS_BYTES:
                 passed = await asyncio.to_thread(self._dialects.to_server, raw, size)
             else:
                 passed = self._dialects.to_server(raw, size)
+            if await self._truncated_here(passed.ga):
+                return
         except ProtocolError as error:
             error.event_id = event_id if isinstance(event_id, str) else None
             raise
@@ -385,15 +401,14 @@ class RelaySession:
             self._shows_ours = True
         sent = {**passed.sent, "event_id": asked.event_id} if event_id is None else passed.sent
         self._ends.asked(asked)
-        await self._send(connection, written(sent))
+        await self._send(connection, written(self._upstream.for_server(sent)))
 
     def _asked(self, raw: Payload, passed: Passed) -> Asked:
         """Return what is remembered of a client event until its answer. Raises ProtocolError if that is too much."""
         shown = raw.get("event_id")
         shown = shown if isinstance(shown, str) else None
-        event_id = shown or self._new_id("event")  # so that an `error` names it; the client never sees this one
-        kind = str(passed.ga.get("type"))
-        item_id: str | None = None
+        event_id = shown or self._hidden_id()  # so that an `error` names it
+        asked = Asked(str(passed.ga.get("type"))[:MAX_EVENT_ID], event_id, shown, self._now())
         match passed.ga:
             case {"type": "session.update", "session": dict(session)}:
                 try:
@@ -401,20 +416,60 @@ class RelaySession:
                 except ProtocolError as error:
                     error.event_id = shown
                     raise
-            case {"type": "conversation.item.create", "item": {"id": str(created)}}:
-                item_id = created
+            case {"type": "conversation.item.create", "item": {"id": str(item_id)}} if len(item_id) <= MAX_EVENT_ID:
                 if passed.ga.get("previous_item_id") == "root":
-                    self._history.goes_first(created)
-            case {"type": "conversation.item.truncate", "item_id": str(cut), "audio_end_ms": int(end_ms)} if (
+                    self._history.goes_first(item_id)
+                return replace(asked, item_id=item_id)
+            case {"type": "conversation.item.truncate", "item_id": str(item_id), "audio_end_ms": int(end_ms)} if (
                 end_ms >= 0
             ):
-                self._border.truncated(cut, end_ms)
-                self._observer.commanded(ItemTruncated(cut, samples_from_ms(end_ms)), self._now())
-                if self._recorder is not None:
-                    self._recorder.cut(cut, self._now())
+                self._truncated(item_id, end_ms)
+                with suppress(ProtocolError):  # the server will say so
+                    self._history.truncate(item_id, end_ms)
+                    return replace(asked, alone=self._truncation(passed.ga))
+            case {"type": "response.create", "response": dict(response)}:
+                beside = response.get("conversation") == "none"
+                return replace(asked, metadata=metadata_mark(response.get("metadata")), beside=beside)
             case _:
                 pass
-        return Asked(kind, event_id, shown, self._now(), item_id)
+        return asked
+
+    async def _truncated_here(self, ga: Payload) -> bool:
+        """Answer the truncate of an item from an earlier session, which the server has as text, if it has it at all.
+
+        Raises ProtocolError where our own sessions would refuse it.
+        """
+        match ga:
+            case {
+                "type": "conversation.item.truncate",
+                "item_id": str(item_id),
+                "content_index": int(),
+                "audio_end_ms": int(end_ms),
+            } if end_ms >= 0 and self._history.is_earlier(item_id):
+                self._history.truncate(item_id, end_ms)
+                self._truncated(item_id, end_ms)
+                self._emit(self._truncation(ga))
+                await self._tell_anew()
+                return True
+            case _:
+                return False
+
+    async def _tell_anew(self) -> None:
+        if self._connection is not None:
+            try:
+                await self._upstream.tell_anew(self._connection)
+            except RemoteLost as lost:
+                logger.debug("session %s: %s", self.session_id, lost)
+
+    def _truncation(self, truncate: Payload) -> Payload:
+        told = {key: truncate.get(key) for key in ("item_id", "content_index", "audio_end_ms")}
+        return {"type": "conversation.item.truncated", "event_id": self._new_id("event"), **told}
+
+    def _truncated(self, item_id: str, end_ms: int) -> None:
+        self._border.truncated(item_id, end_ms)
+        self._observer.commanded(ItemTruncated(item_id, samples_from_ms(end_ms)), self._now())
+        if self._recorder is not None:
+            self._recorder.cut(item_id, self._now())
 
     def _answer_alone(self, raw: Payload, event_id: str | None) -> None:
         """Answer a command while the server is away: nothing runs and nothing is buffered, and nothing can be done."""

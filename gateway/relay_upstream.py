@@ -17,10 +17,12 @@ from gateway.backends.remote import (
     open_remote,
     words_of_refusal,
 )
-from protocol.ids import IdSource
+from gateway.outbox import encodable
 from protocol.relay.dialects import Dialects, by_ga_name
+from protocol.relay.hidden_ids import HiddenIds
 from protocol.relay.kept_history import KeptHistory
 from protocol.relay.kept_settings import KeptSettings
+from protocol.relay.restored import Restored
 from protocol.session_settings import SessionKind
 
 logger = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ class Upstream:
         history: KeptHistory,
         *,
         kind: SessionKind,
-        new_id: IdSource,
+        hidden_id: HiddenIds,
         refused: Callable[[str], None],
     ) -> None:
         self._address = address
@@ -50,11 +52,10 @@ class Upstream:
         self._settings = settings
         self._history = history
         self._kind = kind
-        self._new_id = new_id
+        self._hidden_id = hidden_id
         self._refused = refused
-        self._greeted = False
-        self._own_updates: set[str] = set()
-        self._restoring: set[tuple[str, str]] = set()  # answers to what the gateway itself put into a new session
+        self._sessions = 0
+        self._restored = Restored()
 
     async def open(self) -> tuple[RemoteConnection, list[Payload]]:
         """Return a connection and what its server has said by then (GA); another one than the first is restored.
@@ -66,7 +67,7 @@ class Upstream:
         try:
             async with asyncio.timeout(GREETING_TIMEOUT_S):
                 greeting = await self._until(connection, "session.created")
-                if self._greeted:
+                if self._sessions:
                     await self._restore(connection)
                 elif self._settings.accepted:
                     greeting = await self._with_settings(connection, greeting)
@@ -81,7 +82,7 @@ class Upstream:
         except BaseException:
             await connection.aclose()
             raise
-        self._greeted = True
+        self._sessions += 1
         return connection, greeting
 
     async def _until(self, connection: RemoteConnection, kind: str) -> list[Payload]:
@@ -100,58 +101,58 @@ class Upstream:
         """Set what the client's key carries, and return the greeting as if the session had begun so."""
         await self._send(connection, self._update())
         updated, *others = await self._until(connection, "session.updated")
-        self._own_updates.clear()
+        self._restored.answers(updated)
         created, *more = greeting
         return [{**created, "session": updated["session"]}, *more, *others]
 
     async def _restore(self, connection: RemoteConnection) -> None:
         """Tell a new session the settings and the conversation. Its answers are for nobody (`is_ours`)."""
-        self.lost()
+        self._restored = Restored()
         if self._settings.accepted:
             await self._send(connection, self._update())
         for item in self._history.items():
-            event_id = self._new_id("event")
-            self._restoring |= {
-                ("error", event_id),
-                ("conversation.item.added", item["id"]),
-                ("conversation.item.done", item["id"]),
-            }
-            await self._send(connection, {"type": "conversation.item.create", "event_id": event_id, "item": item})
+            await self._send(connection, {"type": "conversation.item.create", "item": item})
+
+    async def tell_anew(self, connection: RemoteConnection) -> None:
+        """Tell the session what has become of items that it was told of: its client has truncated them since.
+
+        Raises RemoteLost.
+        """
+        while events := self._restored.to_tell_anew(self._history):  # which may have changed meanwhile
+            for event in events:
+                await self._send(connection, event)
 
     def _update(self) -> Payload:
-        event_id = self._new_id("event")
-        self._own_updates.add(event_id)
-        session = {"type": self._kind, **self._settings.accepted}
-        return {"type": "session.update", "event_id": event_id, "session": session}
+        return {"type": "session.update", "session": {"type": self._kind, **self._settings.accepted}}
 
     async def _send(self, connection: RemoteConnection, event: Payload) -> None:
-        await connection.send(written(self._dialects.ours_to_server(event)))
+        sent = self._restored.sends({**event, "event_id": self._hidden_id()})
+        await connection.send(written(self._dialects.ours_to_server(sent)))
 
     def lost(self) -> None:
         """Wait for no more answers of a session."""
-        self._own_updates.clear()
-        self._restoring.clear()
+        self._restored = Restored()
 
     def is_ours(self, event: Payload) -> bool:
         """Say whether a server's event answers the gateway, not the client: settings or items of an earlier session."""
-        match by_ga_name(event):
-            case {"type": "session.created" | "conversation.created"}:
-                return self._greeted
-            case {"type": "session.updated"} if self._own_updates:
-                self._own_updates.clear()
-                return True
-            case {"type": "error", "error": {"event_id": str(event_id)} as error} if event_id in self._own_updates:
-                self._own_updates.discard(event_id)
-                self._refused(words_of_refusal(error, "the session's settings"))
-                return True
-            case {"type": "error", "error": {"event_id": str(event_id)}} if ("error", event_id) in self._restoring:
+        event = by_ga_name(event)
+        if event.get("type") in ("session.created", "conversation.created"):
+            return self._sessions > 1
+        own = self._restored.answers(event)
+        if own is not None and event.get("type") == "error":
+            if own.kind == "session.update":
+                self._refused(words_of_refusal(event["error"], "the session's settings"))
+            else:
                 logger.warning("an earlier item could not be restored at %s", self._address.place)
-                return True
-            case {"type": str(kind), "item": {"id": str(item_id)}} if (kind, item_id) in self._restoring:
-                self._restoring.discard((kind, item_id))
-                return True
-            case _:
-                return False
+        return own is not None
+
+    def for_client(self, event: Payload) -> Payload:
+        """Return a server's event (GA) under the ids that the client knows; as it is where none differs."""
+        return self._restored.to_client(event)
+
+    def for_server(self, event: Payload) -> Payload:
+        """Return a client's event under the ids that the server's present session knows."""
+        return self._restored.to_server(event)
 
 
 def json_object(frame: str) -> Payload | None:
@@ -164,5 +165,5 @@ def json_object(frame: str) -> Payload | None:
 
 
 def written(payload: Mapping[str, Any]) -> str:
-    """Return an event as a frame."""
-    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+    """Return an event as a frame that a socket can send."""
+    return encodable(json.dumps(payload, ensure_ascii=False, separators=(",", ":")))[0]

@@ -41,5 +41,5 @@ MAX_METADATA_PAIRS, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
 
 
 def encoded_bytes(wire: dict[str, Any]) -> int:
-    """Return how many bytes `wire` takes as JSON."""
-    return len(json.dumps(wire, ensure_ascii=False, separators=(",", ":")).encode())
+    """Return how many bytes `wire` takes as JSON; half a surrogate pair counts as what is sent for it."""
+    return len(json.dumps(wire, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))

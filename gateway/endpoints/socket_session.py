@@ -165,7 +165,7 @@ class SocketSession:
                 if ending is BUG:
                     message = "The server had an error while processing your request."
                     await self._websocket.send_text(error_frame("server_error", message, "server_error"))
-                await self._websocket.close(ending.code, ending.reason)
+                await self._websocket.close(ending.sent_code, ending.reason)
         except (TimeoutError, WebSocketDisconnect):
             # A client that doesn't read gets no close frame; the server drops the connection when the endpoint returns.
             logger.debug("a client did not take its close frame")

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.audio_time import Samples, samples_from_ms
-from protocol.speech import SpeechPart
+from protocol import errors
+from protocol.audio_time import Samples, ms_from_samples, samples_from_ms
+from protocol.conversation import TRUNCATE_TOLERANCE_MS
+from protocol.speech import SpeechPart, spoken_length
 from protocol.wire_rules import encoded_bytes
 
 Payload = dict[str, Any]
@@ -23,12 +25,16 @@ _ROLES = {"user": "input_text", "system": "input_text", "assistant": "output_tex
 
 @dataclass(slots=True)
 class _Kept:
-    """An item as its server showed it last. `transcript`: of its audio; `sent` of it, `cut` where its client said."""
+    """An item as its server showed it last. `transcript`: of its audio; `sent` of it, `cut` where its client said.
+
+    `earlier`: it was said in a session that was lost, so that the present one has no audio of it.
+    """
 
     item: Payload
     transcript: str | None = None
     sent: Samples = 0
     cut: Samples | None = None
+    earlier: bool = False
     size_bytes: int = field(default=0)
 
 
@@ -36,7 +42,8 @@ class KeptHistory:
     """Follows a server's events (GA). `items` is what `conversation.item.create` brings into a new session.
 
     Audio becomes its transcript, and of what the client truncated the words that were heard (by their share of the
-    audio: the server alone knew better). What had no words, and what only the server could make, is left out.
+    audio: the server alone knew better), of a reply that broke off those whose audio was sent. What had no words, and
+    what only the server could make, is left out.
     """
 
     def __init__(self) -> None:
@@ -75,6 +82,40 @@ class KeptHistory:
         """Note more audio of an item of the agent's."""
         if item_id in self._kept:
             self._kept[item_id].sent += samples
+
+    def lost(self) -> None:
+        """Note that the server's session is gone: a new one is told all that is kept, as text."""
+        for kept in self._kept.values():
+            kept.earlier = True
+
+    def is_earlier(self, item_id: str) -> bool:
+        """Say whether an item was said in a session that was lost: only here is it known as audio."""
+        return item_id in self._kept and self._kept[item_id].earlier
+
+    def truncate(self, item_id: str, audio_end_ms: int) -> None:
+        """Note how much of an item of the agent's was heard, by its client's word: the latest counts.
+
+        Raises ProtocolError where our own sessions would: there is no such item, or it is shorter.
+        """
+        kept = self._kept.get(item_id)
+        if kept is None:
+            raise errors.unknown_item_to_truncate(item_id)
+        if kept.item.get("role") != "assistant":
+            raise errors.not_assistant_audio(item_id)
+        if audio_end_ms > ms_from_samples(kept.sent) + TRUNCATE_TOLERANCE_MS:
+            raise errors.truncated_past_the_end(ms_from_samples(kept.sent), audio_end_ms)
+        kept.cut = samples_from_ms(max(0, audio_end_ms))
+
+    def item(self, item_id: str) -> Payload | None:
+        """Return an item as `items` does; None where nothing of it is worth telling, or it isn't kept."""
+        kept = self._kept.get(item_id)
+        return None if kept is None else _to_create(kept)
+
+    def before(self, item_id: str) -> str:
+        """Return the `previous_item_id` with which a kept item is created anew at its place."""
+        ids = list(self._kept)
+        told = (key for key in reversed(ids[: ids.index(item_id)]) if _to_create(self._kept[key]) is not None)
+        return next(told, "root")
 
     def items(self) -> list[Payload]:
         """Return the items, in order, as `item` of conversation.item.create, under the ids that the client knows."""
@@ -148,14 +189,20 @@ def _content(part: Any, role: str, kept: _Kept) -> Iterator[Payload]:
             yield part
         case {"type": "input_audio" | "output_audio" | "audio"}:
             words = part.get("transcript") or kept.transcript
-            text = _heard(words, kept) if isinstance(words, str) else ""
+            text = _heard(words, role, kept) if isinstance(words, str) else ""
             if text:
                 yield {"type": _ROLES[role], "text": text}
         case _:
             pass
 
 
-def _heard(words: str, kept: _Kept) -> str:
-    if kept.cut is None:
+def _heard(words: str, role: str, kept: _Kept) -> str:
+    if role != "assistant":
         return words
-    return SpeechPart(words, audio_sent=kept.sent, client_cut=kept.cut, whole=True).heard_text()
+    whole = kept.item.get("status") not in ("incomplete", "in_progress")
+    if whole and kept.cut is None:
+        return words
+    part = SpeechPart(words, audio_sent=kept.sent, client_cut=kept.cut, whole=whole)
+    if not whole:  # words come before their sound
+        part.mark(len(words), max(kept.sent, spoken_length(words)))
+    return part.heard_text()

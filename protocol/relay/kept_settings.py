@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from protocol import errors
 from protocol.gateway_extension import KEY as GATEWAY
@@ -12,6 +12,17 @@ from protocol.wire_rules import MAX_FRAME_BYTES, encoded_bytes
 
 OURS = frozenset({GATEWAY, "model"})
 """Keys of an update that are not sent on: our own object, and the model, which the URL chose here by a name of ours."""
+
+WAITING_UPDATES = 32
+WAITING_BYTES = 4 * MAX_FRAME_BYTES
+"""Most updates, and most bytes of them, that may wait for the server's word (chosen: stock clients send three in one
+breath). Overflow rule: a further one is refused, and so never sent on."""
+
+
+class _Waiting(NamedTuple):
+    event_id: str
+    update: dict[str, Any]
+    size_bytes: int
 
 
 class KeptSettings:
@@ -23,25 +34,31 @@ class KeptSettings:
     def __init__(self, initial: Mapping[str, Any] | None = None) -> None:
         """Begin with `initial`, which the first session is given like any later one."""
         self.accepted: dict[str, Any] = dict(initial or {})
-        self._pending: deque[tuple[str, dict[str, Any]]] = deque()
+        self._pending: deque[_Waiting] = deque()
 
     def asked(self, event_id: str, session: Mapping[str, Any]) -> None:
-        """Note an update that is about to be sent on. Raises ProtocolError if it is too large to be kept."""
+        """Note an update that is about to be sent on. Raises ProtocolError if it is too much to be kept."""
         update = {key: value for key, value in session.items() if key not in OURS}
-        whole = self.accepted
-        for _, waiting in (*self._pending, ("", update)):
-            whole = merged(whole, waiting)
-        if encoded_bytes(whole) > MAX_FRAME_BYTES:
+        size_bytes = encoded_bytes(update)
+        if size_bytes > MAX_FRAME_BYTES:
             raise errors.answer_too_large("session", MAX_FRAME_BYTES)
-        self._pending.append((event_id, update))
+        waiting_bytes = sum(waiting.size_bytes for waiting in self._pending)
+        if len(self._pending) >= WAITING_UPDATES or waiting_bytes + size_bytes > WAITING_BYTES:
+            raise errors.too_many_updates(len(self._pending))
+        whole = self.accepted
+        for waiting in self._pending:
+            whole = merged(whole, waiting.update)
+        if encoded_bytes(merged(whole, update)) > MAX_FRAME_BYTES:
+            raise errors.answer_too_large("session", MAX_FRAME_BYTES)
+        self._pending.append(_Waiting(event_id, update, size_bytes))
 
     def answered(self, event_id: str, *, accepted: bool) -> None:
         """Note the server's word on an update: on it alone, since errors name what they refuse."""
-        for entry in self._pending:
-            if entry[0] == event_id:
-                self._pending.remove(entry)
+        for waiting in self._pending:
+            if waiting.event_id == event_id:
+                self._pending.remove(waiting)
                 if accepted:
-                    self.accepted = merged(self.accepted, entry[1])
+                    self.accepted = merged(self.accepted, waiting.update)
                 return
 
     def lost(self) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from protocol.audio_time import Samples, ms_from_samples
 from protocol.errors import ProtocolError
 from protocol.ids import IdSource
+from protocol.relay.due_answer import DueAnswer
 from protocol.relay.open_responses import OpenResponses, Payload
+from protocol.relay.refusals import refused_kind
 
 KEPT_COMMANDS = 256
 """Commands that may wait for their answer (chosen); the oldest are forgotten, as answered ones are."""
@@ -37,13 +40,24 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A client event that waits for its answer. `event_id` is the one it is sent on with, `shown` the client's own."""
+    """A client event that waits for its answer. `event_id` is the one it is sent on with, `shown` the client's own.
+
+    Of response.create: `metadata` and whether it is `beside` the conversation. `alone` answers it without the server.
+    """
 
     kind: str
     event_id: str
     shown: str | None
     at: Samples
     item_id: str | None = None
+    metadata: int = 0
+    beside: bool = False
+    alone: Payload | None = None
+
+
+def metadata_mark(metadata: object) -> int:
+    """Return what tells one response's `metadata` from another's; 0 where it has none."""
+    return hash(json.dumps(metadata, sort_keys=True)) if metadata else 0
 
 
 class OpenEnds:
@@ -51,6 +65,8 @@ class OpenEnds:
 
     def __init__(self) -> None:
         self.responses = OpenResponses()
+        self._due = DueAnswer()
+        self._echoes_metadata = False
         self._asked: deque[Asked] = deque(maxlen=KEPT_COMMANDS)
         self._others: deque[Asked] = deque(maxlen=KEPT_OTHERS)
         self._speaking: str | None = None
@@ -62,18 +78,25 @@ class OpenEnds:
         """Note a client event that the server is sent."""
         (self._asked if command.kind in ANSWERS else self._others).append(command)
 
-    def refused(self, event_id: str) -> Asked | None:
-        """Return the client event of which an `error` speaks, which is its answer."""
-        for commands in (self._asked, self._others):
-            for command in commands:
-                if command.event_id == event_id:
-                    commands.remove(command)
-                    return command
-        return None
+    def refused(self, error: Mapping[str, object]) -> Asked | None:
+        """Return the client event that an `error` object answers, as far as that can be told.
+
+        Where it names none (some servers never do) it is the oldest of the kind that it speaks of, since servers take
+        commands in order; where it doesn't speak of any, the only one that waits.
+        """
+        self._due.saw({"type": "error", "error": error})
+        if isinstance(event_id := error.get("event_id"), str):
+            return self._take(lambda command: command.event_id == event_id, others=True)
+        kind = refused_kind(error)
+        if kind is None and len(self._asked) == 1:
+            return self._asked.popleft()
+        return self._take(lambda command: command.kind == kind, others=True) if kind else None
 
     def saw(self, event: Payload) -> Asked | None:
         """Note an event; return the client event that it answers, as far as that can be told."""
         self.responses.saw(event)
+        answered = self._answered(event)
+        self._due.saw(event, by_hand=answered is not None)
         match event:
             case {"type": "session.created" | "session.updated", "session": {"audio": {"input": dict(heard)}}}:
                 self._transcribes = heard.get("transcription") is not None
@@ -93,7 +116,7 @@ class OpenEnds:
                     self._transcripts.remove(item_id)
             case _:
                 pass
-        return self._answered(event)
+        return answered
 
     def _answered(self, event: Payload) -> Asked | None:
         kind = event.get("type")
@@ -104,13 +127,26 @@ class OpenEnds:
                 return None  # nobody asked for it
             named = self._take(lambda command: ANSWERS[command.kind] == kind and command.item_id == item_id)
             return named or self._take(lambda command: ANSWERS[command.kind] == kind and command.item_id is None)
+        if kind == "response.created" and isinstance(response := event.get("response"), dict):
+            self._echoes_metadata = self._echoes_metadata or bool(response.get("metadata"))
+            return self._take(lambda command: ANSWERS[command.kind] == kind and self._may_be(command, response))
         return self._take(lambda command: ANSWERS[command.kind] == kind)
 
-    def _take(self, wanted: Callable[[Asked], bool]) -> Asked | None:
-        found = next((command for command in self._asked if wanted(command)), None)
-        if found is not None:
-            self._asked.remove(found)
-        return found
+    def _may_be(self, asked: Asked, response: Payload) -> bool:
+        """Say whether a response may be the one that was asked for, not one of the server's own (its VAD's)."""
+        if asked.beside and response.get("conversation_id") is not None:
+            return False
+        if not self._echoes_metadata or "metadata" not in response:
+            return True
+        return asked.metadata == metadata_mark(response["metadata"])
+
+    def _take(self, wanted: Callable[[Asked], bool], *, others: bool = False) -> Asked | None:
+        for commands in (self._asked, self._others) if others else (self._asked,):
+            for command in commands:
+                if wanted(command):
+                    commands.remove(command)
+                    return command
+        return None
 
     def close(self, fault: tuple[str, str], received: Samples, new_id: IdSource) -> list[Payload]:
         """Return what ends all of it, and forget it. `fault`: code and message; `received`: the input so far."""
@@ -137,9 +173,14 @@ class OpenEnds:
             }
             for item_id in self._transcripts
         ]
+        told = self.responses.ids or any(command.kind == "response.create" for command in self._asked)
         events += self.responses.fail(code, message, new_id)
+        if not told:
+            events += self._due.fail(fault, new_id)
+        self._due.forget()
         events += [
-            error_event(ProtocolError(code, message, error_type="server_error", event_id=command.shown), new_id)
+            command.alone
+            or error_event(ProtocolError(code, message, error_type="server_error", event_id=command.shown), new_id)
             for command in self._asked
         ]
         self._asked.clear()

@@ -1,19 +1,24 @@
 from __future__ import annotations
 
+import asyncio
 import base64
+import threading
 from typing import Any
 
 import pytest
 
+from gateway import relay_border
 from gateway.g711 import G711Codec
 from gateway.hearing import Hearing
 from gateway.measured_turn import Outcome, TurnKind
 from gateway.meter import Meter
 from gateway.relay_border import RelayBorder
+from gateway.session import LARGE_FRAME_BYTES
 from models.engines.scripted import ScriptedVad
 from protocol.audio_format import AudioFormat, encoded
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import PlayoutCut
+from protocol.input_pcm import decoded_base64
 from tests.gateway.fed_time import FedTime
 from tests.gateway.scripted_cascade import quiet, voice
 
@@ -100,6 +105,43 @@ async def test_a_turn_is_measured_in_any_format(border: Border, time: FedTime, f
     assert turn.heard is not None
     # 600 ms of silence, less the frame in which the voice ended, and the playout delay.
     assert samples_from_ms(700) <= turn.heard - turn.begin <= samples_from_ms(800)
+
+
+MULAW = {"audio": {"input": {"format": {"type": "audio/pcmu"}}}}
+PCM = {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 24_000}}}}
+
+
+def of_length(characters: int) -> str:
+    """Return base64 of so many characters."""
+    return base64.b64encode(bytes(characters // 4 * 3)).decode()
+
+
+@pytest.mark.parametrize(("more", "aside"), [(-4, False), (0, False), (4, True)])
+async def test_a_large_append_is_decoded_beside_the_loop(
+    border: Border, monkeypatch: pytest.MonkeyPatch, more: int, aside: bool
+) -> None:
+    threads = []
+
+    def seen(audio: str, param: str) -> bytes:
+        threads.append(threading.get_ident())
+        return decoded_base64(audio, param)
+
+    monkeypatch.setattr(relay_border, "decoded_base64", seen)
+    border.border.settings(MULAW)
+    await border.border.hear(of_length(LARGE_FRAME_BYTES + more))
+    assert (threads != [threading.get_ident()]) is aside
+
+
+async def test_a_format_that_changes_while_audio_is_decoded_is_that_of_the_next_append(border: Border) -> None:
+    border.border.settings(MULAW)
+    large = asyncio.create_task(border.border.hear(of_length(2 * LARGE_FRAME_BYTES)))
+    await asyncio.sleep(0)
+    border.border.settings(PCM)
+    await large
+    telephone = LARGE_FRAME_BYTES // 2 * 3 * 3  # 8 kHz, one byte a sample
+    assert border.border.received == telephone
+    await border.border.hear(base64.b64encode(bytes(960)).decode())
+    assert border.border.received == telephone + 480
 
 
 async def test_audio_that_is_none_adds_nothing(border: Border) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from protocol.audio_time import samples_from_ms
+from protocol.conversation import TRUNCATE_TOLERANCE_MS
 from protocol.errors import ProtocolError
 from protocol.relay.kept_history import KEPT_BYTES, KEPT_ITEMS, KeptHistory
-from protocol.relay.kept_settings import KeptSettings, merged
+from protocol.relay.kept_settings import WAITING_BYTES, WAITING_UPDATES, KeptSettings, merged
 
 
 def message(item_id: str, role: str = "user", *content: dict[str, Any], **others: Any) -> dict[str, Any]:
@@ -84,6 +85,52 @@ def test_of_a_truncated_reply_the_words_that_were_heard_come_back() -> None:
     assert kept.items() == []
 
 
+SAID = "One two three four five six seven eight."
+"""2.9 s at a usual pace."""
+
+
+def broke_off(sent_ms: int, status: str = "incomplete") -> KeptHistory:
+    audio = {"type": "output_audio", "transcript": SAID}
+    kept = history(added(message("a", "assistant", audio, status=status)))
+    kept.audio_sent("a", samples_from_ms(sent_ms))
+    return kept
+
+
+def test_of_a_reply_that_broke_off_the_words_come_back_whose_audio_came() -> None:
+    (whole,) = broke_off(4_000).items()
+    assert whole["content"] == [text(SAID, "output_text")]
+    (part,) = broke_off(1_000).items()
+    words = part["content"][0]["text"]
+    assert SAID.startswith(words)
+    assert 1 <= len(words.split()) <= 4
+    assert broke_off(0).items() == []
+    (completed,) = broke_off(0, "completed").items()  # its audio is not ours to count
+    assert completed["content"] == [text(SAID, "output_text")]
+
+
+@pytest.mark.parametrize("end_ms", [1_999, 2_000, 2_000 + TRUNCATE_TOLERANCE_MS])
+def test_a_truncate_is_checked_as_on_our_own_sessions(end_ms: int) -> None:
+    kept = broke_off(2_000)
+    kept.truncate("a", end_ms)
+    with pytest.raises(ProtocolError) as refused:
+        kept.truncate("a", 2_001 + TRUNCATE_TOLERANCE_MS)
+    assert refused.value.param == "audio_end_ms"
+    for item_id in ("u", "unknown"):
+        kept.saw(added(message("u", "user", text("U."))))
+        with pytest.raises(ProtocolError) as unknown:
+            kept.truncate(item_id, 0)
+        assert unknown.value.code == "item_truncate_invalid_item_id"
+
+
+def test_what_was_said_in_a_lost_session_is_told_from_what_was_said_since() -> None:
+    kept = broke_off(2_000)
+    assert not kept.is_earlier("a")
+    kept.lost()
+    kept.saw(added(message("b", "user", text("B.")), "a"))
+    assert [kept.is_earlier(item_id) for item_id in ("a", "b", "c")] == [True, False, False]
+    assert (kept.before("a"), kept.before("b")) == ("root", "a")
+
+
 def test_calls_come_back_with_their_results_and_neither_alone_as_a_result() -> None:
     call = {
         "id": "c",
@@ -157,3 +204,27 @@ def test_settings_that_no_event_could_show_are_refused_before_they_are_sent_on()
     with pytest.raises(ProtocolError) as refused:
         kept.asked("e4", {"instructions": "x" * 2**18})
     assert (refused.value.code, refused.value.param) == ("event_too_large", "session")
+
+
+def test_updates_without_an_answer_are_bounded_in_number() -> None:
+    kept = KeptSettings()
+    for number in range(WAITING_UPDATES):
+        kept.asked(f"e{number}", {"instructions": str(number)})
+    with pytest.raises(ProtocolError) as refused:
+        kept.asked("more", {"instructions": "More."})
+    assert refused.value.code == "too_many_updates"
+    kept.answered("e0", accepted=True)
+    kept.asked("more", {"instructions": "More."})
+    kept.answered("more", accepted=True)
+    assert kept.accepted == {"instructions": "More."}
+
+
+def test_updates_without_an_answer_are_bounded_in_bytes() -> None:
+    kept = KeptSettings()
+    eighth = {"instructions": "x" * (WAITING_BYTES // 8)}
+    for number in range(7):
+        kept.asked(f"e{number}", eighth)
+    with pytest.raises(ProtocolError) as refused:
+        kept.asked("e8", eighth)
+    assert refused.value.code == "too_many_updates"
+    kept.asked("e9", {"instructions": ""})

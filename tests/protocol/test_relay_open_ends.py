@@ -121,8 +121,8 @@ def test_each_answer_takes_its_command_and_an_item_of_the_server_s_own_takes_non
     assert first is not None
     assert second is not None
     assert (first.event_id, second.event_id) == ("e2", "e1")
-    assert ends.refused("e3") is not None
-    assert ends.refused("e3") is None
+    assert ends.refused({"event_id": "e3"}) is not None
+    assert ends.refused({"event_id": "e3"}) is None
     (error,) = ends.close(FAULT, 0, CountingIds())
     assert (error["type"], error["error"]["event_id"]) == ("error", None)
 
