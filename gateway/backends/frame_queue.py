@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from gateway.turns.input_pace import Pace
 from protocol.audio_time import Samples, bytes_from_samples, samples_from_bytes, samples_from_ms, samples_from_s
 
 SKIP_SILENCE_FROM: Samples = samples_from_ms(400)
@@ -27,8 +28,8 @@ LONGEST_BURST: Samples = samples_from_s(60)
 catches up, and nothing of a recording is to be lost (chosen)."""
 
 LONGEST_HELD: Samples = samples_from_s(10)
-"""So much may wait while the model reads its prompt: what the user says first is not lost (chosen; a model that is
-slower than its author's machine reads for longer than people wait)."""
+"""So much may wait while the model reads its prompt, or where the network held it up: what the user said is not lost
+(chosen; a model that is slower than its author's machine reads for longer than people wait)."""
 
 
 @dataclass(slots=True)
@@ -39,15 +40,26 @@ class Dropped:
     old: Samples = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """A frame that begins at `start` of the input. `kept`: it is not left out as silence."""
+
+    pcm: bytes
+    start: Samples
+    voiced: bool
+    kept: bool
+
+
 class FrameQueue:
     """One session's. `frame`: the model's."""
 
     def __init__(self, frame: Samples) -> None:
         self.dropped = Dropped()
         self._frame = frame
-        self._frames: deque[tuple[bytes, bool, bool]] = deque()  # audio, whether it is voiced, and recorded
+        self._frames: deque[_Frame] = deque()
         self._rest = bytearray()
         self._voiced = False
+        self._cut_until: Samples = 0  # of all input
         self._longest = LONGEST_BACKLOG
         self._held = False
         self.gave_voice = False
@@ -58,21 +70,30 @@ class FrameQueue:
         """How much audio waits in whole frames."""
         return len(self._frames) * self._frame
 
-    def put(self, pcm: bytes, *, voiced: bool, recorded: bool) -> None:
-        """Add audio. `voiced`: the VAD heard a voice in it. `recorded`: it comes faster than real time.
+    @property
+    def behind(self) -> Samples:
+        """How much of the input the model has not come to, what was left out included."""
+        return self._cut_until - self._frames[0].start if self._frames else 0
 
-        Of a recording nothing is left out; what comes live behind one is late, and waits with it as long as it must.
+    def put(self, pcm: bytes, *, voiced: bool, pace: Pace = Pace.LIVE) -> None:
+        """Add audio. `voiced`: the VAD heard a voice in it.
+
+        Of a recording nothing is left out. What comes live behind one, or late, loses its silence alone and waits as
+        long as it must.
         """
         self._rest += pcm
         self._voiced = self._voiced or voiced
         size = bytes_from_samples(self._frame)
         while len(self._rest) >= size:
-            self._frames.append((bytes(self._rest[:size]), self._voiced, recorded))
+            kept = self._voiced or pace is Pace.RECORDED
+            self._frames.append(_Frame(bytes(self._rest[:size]), self._cut_until, voiced=self._voiced, kept=kept))
+            self._cut_until += self._frame
             del self._rest[:size]
             self._voiced = voiced and bool(self._rest)
-        if recorded:
+        if pace is Pace.RECORDED:
             self._longest = LONGEST_BURST
         else:
+            self._longest = max(self._longest, LONGEST_HELD if pace is Pace.LATE else 0)
             self._skip_silence()
         while self.waiting > self._longest:
             self._frames.popleft()
@@ -82,13 +103,13 @@ class FrameQueue:
         enough = SKIP_HELD_SILENCE_FROM if self._held else SKIP_SILENCE_FROM
         if self.waiting < enough:
             return
-        kept: deque[tuple[bytes, bool, bool]] = deque()
+        kept: deque[_Frame] = deque()
         left_out = 0
-        for pcm, voiced, recorded in self._frames:
-            if not voiced and not recorded and self.waiting - left_out * self._frame >= enough:
+        for frame in self._frames:
+            if not frame.kept and self.waiting - left_out * self._frame >= enough:
                 left_out += 1
             else:
-                kept.append((pcm, voiced, recorded))
+                kept.append(frame)
         self._frames = kept
         self.dropped.silent += left_out * self._frame
 
@@ -102,9 +123,9 @@ class FrameQueue:
         self._held = self._held and self._longest > LONGEST_BACKLOG
         if not self._frames:
             return None
-        pcm, voiced, _ = self._frames.popleft()
-        self.gave_voice = self.gave_voice or voiced
-        return pcm
+        frame = self._frames.popleft()
+        self.gave_voice = self.gave_voice or frame.voiced
+        return frame.pcm
 
     def take_padded(self) -> bytes:
         """Return the oldest frame, or what there is of one, filled up with silence: the client has sent too little."""
@@ -113,10 +134,12 @@ class FrameQueue:
             return frame
         self.gave_voice = self.gave_voice or self._voiced
         rest, self._rest, self._voiced = bytes(self._rest), bytearray(), False
+        self._cut_until += samples_from_bytes(len(rest))
         return rest + bytes(bytes_from_samples(self._frame - samples_from_bytes(len(rest))))
 
     def clear(self) -> None:
         """Drop all that waits."""
         self._frames.clear()
+        self._cut_until += samples_from_bytes(len(self._rest))
         self._rest.clear()
         self._voiced = False

@@ -21,7 +21,7 @@ from gateway.turns.duplex_observations import DuplexObservation
 from gateway.turns.duplex_renewal import LONG_REST, DuplexRenewal, Why
 from gateway.turns.duplex_segments import ModelFrame
 from gateway.turns.duplex_turns import AnswerCall, DuplexOutput, DuplexSettings, DuplexTurns, ModelSpoke, SteerModel
-from gateway.turns.input_clock import InputClock
+from gateway.turns.input_pace import InputPace
 from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, Detection
 from models.duplex_interface import DuplexAbilities, DuplexModel, DuplexPrompt, DuplexStep, DuplexStream
 from models.interfaces import EngineError
@@ -137,7 +137,7 @@ class NativeBackend:
         longest_s = abilities.longest_s
         self._renewal = DuplexRenewal(None if longest_s is None else samples_from_s(longest_s))
         self._stream: DuplexStream | None = None
-        self._clock = InputClock()
+        self._pace = InputPace()
         self._prompt: asyncio.Future[ResponseContext] | None = None
         self._woken: asyncio.Future[None] | None = None
         self._steps: deque[float] = deque(maxlen=SPEED_WINDOW_FRAMES)
@@ -239,10 +239,10 @@ class NativeBackend:
                 assert_never(command)
 
     def _hear(self, command: AppendAudio, now: Samples) -> None:
-        first, begins = self._clock.due_at is None, self._clock.received
-        self._clock.advance(samples_from_bytes(len(command.pcm)), now)
+        first = not self._pace.has_begun
+        pace = self._pace.take(samples_from_bytes(len(command.pcm)), now)
         voiced = any(frame.probability >= VOICED_FROM for frame in command.frames)
-        self._queue.put(command.pcm, voiced=voiced, recorded=self._clock.is_recorded(begins))
+        self._queue.put(command.pcm, voiced=voiced, pace=pace)
         for frame in command.frames:
             told = self._core.heard(frame.until, frame.probability, now, echo=frame.echo)
             if any(isinstance(event, InputCommitted) for event in told):
@@ -359,7 +359,7 @@ class NativeBackend:
         if (self._core.is_awaited or self._owes) and self._model.abilities.steered:
             stream.start()
         self._owes = False
-        while self._clock.due_at is None and not self._core.is_awaited:
+        while not self._pace.has_begun and not self._core.is_awaited:
             if (why := self._due()) is not None:
                 return why
             await self._rest(None)
@@ -419,7 +419,7 @@ class NativeBackend:
             self._model.frame_samples, self._level(step.pcm), step.text, step.takes_floor, step.yields_floor
         )
         call = None if step.call is None else (step.call.name, step.call.arguments)
-        return ModelSpoke(frame, step.pcm, step.user_text, call, self._queue.waiting)
+        return ModelSpoke(frame, step.pcm, step.user_text, call, self._queue.behind)
 
     def _measure(self, took_s: float) -> None:
         self._steps.append(took_s)

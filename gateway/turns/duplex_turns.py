@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gateway.turns.duplex_calls import CALL_TIMEOUT, DuplexCalls
+from gateway.turns.duplex_calls import DuplexCalls
 from gateway.turns.duplex_observations import DuplexObservation, FloorTaken, FloorYielded
 from gateway.turns.duplex_segments import (
     PREROLL,
@@ -105,7 +105,7 @@ DuplexOutput = BackendEvent | DuplexAction | DuplexObservation
 class ModelSpoke:
     """One step of the model: `frame`, its audio, the user's words in it, and a call (name, arguments).
 
-    `behind`: how much of the user's audio still waits for the model.
+    `behind`: how much of the user's audio the model has not come to.
     """
 
     frame: ModelFrame
@@ -252,8 +252,6 @@ class DuplexTurns:
             return [CommandRefused(RefusalKind.UNSUPPORTED, client_event_id, response_id, detail=detail)]
         follows = self._follows
         self._wanted = _Wanted(response_id, self._time + START_TIMEOUT, audio)
-        if self._calls.have_results:
-            self._wanted.until += CALL_TIMEOUT  # if they wait for the result of an earlier call
         return self._read(self._calls.take()) if follows else [SteerModel("start")]
 
     @property
@@ -265,18 +263,21 @@ class DuplexTurns:
     def cancel(self, response_id: str | None, client_event_id: str | None, now: Samples) -> list[DuplexOutput]:
         """The client ends the running response: what the model goes on to say is not sent."""
         out: list[DuplexOutput] = []
+        nods = self._reply is not None and self._reply.nods  # nobody has asked for that: they mean what they asked for
         if self._reply is not None and response_id in (None, self._reply.response_id):
             self._cut(out)
             self._end(EndStatus.CANCELLED, now, out, EndReason.CLIENT_CANCELLED)
-        elif self._wanted is not None and response_id in (None, self._wanted.response_id):
+        if self._wanted is not None and response_id in (None, self._wanted.response_id) and (nods or not out):
             unborn, self._wanted = self._wanted.response_id, None
             out.append(ResponseStarted(unborn))
             out.append(ResponseEnded(unborn, EndStatus.CANCELLED, reason=EndReason.CLIENT_CANCELLED))
-        else:
+        if not out:
             return [CommandRefused(RefusalKind.NO_ACTIVE_RESPONSE, client_event_id, response_id)]
-        if self._steered:
+        if self._steered and (self._reply is None or self._reply.nods):
             self._holding_until = 0
             out.append(SteerModel("stop"))
+            if self._wanted is not None and not self._follows:
+                out.append(SteerModel("start"))  # that was for another one
         return out
 
     def heard_by_client(self, item_id: str, heard: Samples, now: Samples) -> None:
@@ -370,11 +371,11 @@ class DuplexTurns:
 
     def _open(self, out: list[DuplexOutput], *, nods: bool = False, calls: bool = False) -> str:
         wanted = None if nods else self._claimed(calls=calls)
+        self._tell_user(lambda told: self._user.agent_begins(told, self._behind), out)
+        self._owed = self._owed and nods
         return self._start(wanted, out, nods=nods)
 
     def _start(self, wanted: _Wanted | None, out: list[DuplexOutput], *, nods: bool = False) -> str:
-        self._tell_user(lambda told: self._user.agent_begins(told, self._behind), out)
-        self._owed = self._owed and nods
         response_id = self._new_id("resp") if wanted is None else wanted.response_id
         self._reply = _Reply(response_id, self.settings.audio_output if wanted is None else wanted.audio, nods=nods)
         out.append(ResponseStarted(response_id))
@@ -399,7 +400,7 @@ class DuplexTurns:
         if wanted is None:
             return
         out.append(FloorYielded(reply.response_id, ClosedBy.NEXT, begins, begins, spoken=False))
-        self._end(EndStatus.COMPLETED, now, out)
+        self._end(EndStatus.COMPLETED, now, out, falls_silent=False)
         out.append(FloorTaken(self._start(wanted, out), OpenedBy.TEXT, begins))
 
     def _item(self) -> tuple[_Reply, str]:
@@ -466,7 +467,10 @@ class DuplexTurns:
         out: list[DuplexOutput],
         reason: EndReason | None = None,
         fault: EngineFault | None = None,
+        *,
+        falls_silent: bool = True,
     ) -> None:
+        """End the response. `falls_silent`: the agent's voice ends with it."""
         reply, self._reply = self._reply, None
         assert reply is not None
         heard = self._player.heard(reply.item_id, now) if reply.item_id else 0
@@ -478,7 +482,6 @@ class DuplexTurns:
             if complete:
                 out.append(OutputItemEnded(reply.response_id, reply.item_id))
         out.append(ResponseEnded(reply.response_id, status, heard, reason, fault))
-        self._tell_user(self._user.agent_ends, out)
         self._busy_at = self._time
         if self._answered_at is not None:
             self._answered_at = self._time
@@ -487,7 +490,9 @@ class DuplexTurns:
         if reason is EndReason.TURN_DETECTED and reply.item_id:
             self._player.flush(now)
             out.append(PlayoutCut(reply.item_id, heard))
-        self._tell_user(self._user.tell_held, out)
+        if falls_silent:
+            self._tell_user(self._user.agent_ends, out)
+            self._tell_user(self._user.tell_held, out)
 
     # --- tools -----------------------------------------------------------------------------------------------------
 
@@ -514,7 +519,10 @@ class DuplexTurns:
     def _expire(self, out: list[DuplexOutput]) -> None:
         """Give up what has been waited for long enough."""
         out += self._read(self._calls.expire(self._time))
-        if self._wanted is not None and self._reply is None and self._time >= self._wanted.until:
+        held = (
+            self._reply is not None or self._calls.have_results
+        )  # by the result of an earlier call, which comes first
+        if self._wanted is not None and not held and self._time >= self._wanted.until:
             self._give_up(NOT_STARTED, out)
 
     def _give_up(self, fault: EngineFault, out: list[DuplexOutput]) -> None:

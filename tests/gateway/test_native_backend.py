@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.backends.frame_queue import LONGEST_BACKLOG, LONGEST_BURST, SKIP_SILENCE_FROM, FrameQueue
+from gateway.backends.frame_queue import LONGEST_BACKLOG, LONGEST_BURST, LONGEST_HELD, SKIP_SILENCE_FROM, FrameQueue
 from gateway.backends.native import NativeBackend
 from gateway.composition import new_session
 from gateway.observing.sessions import ObservedSessions
 from gateway.session_request import DUPLEX, SessionRequest
 from gateway.settings import Settings
+from gateway.turns.input_pace import Pace
 from models.engines.scripted_duplex import DuplexReply, DuplexScript, ScriptedDuplex
 from protocol.audio_time import samples_from_ms
 from protocol.wire import Dialect
@@ -161,7 +162,7 @@ FRAME = 1_920
 
 def test_frames_come_out_as_they_were_cut_and_padding_fills_the_last() -> None:
     queue = FrameQueue(FRAME)
-    queue.put(b"\1\0" * 3_000, voiced=True, recorded=False)
+    queue.put(b"\1\0" * 3_000, voiced=True)
     assert queue.take() == b"\1\0" * FRAME
     assert queue.take() is None
     assert queue.take_padded() == b"\1\0" * 1_080 + bytes(2 * 840)
@@ -171,7 +172,7 @@ def test_frames_come_out_as_they_were_cut_and_padding_fills_the_last() -> None:
 def test_silence_goes_first_and_voice_only_when_it_is_too_old() -> None:
     queue = FrameQueue(FRAME)
     for number in range(100):
-        queue.put(b"\0\0" * FRAME, voiced=number % 2 == 0, recorded=False)
+        queue.put(b"\0\0" * FRAME, voiced=number % 2 == 0)
     assert queue.waiting <= LONGEST_BACKLOG
     assert queue.dropped.silent > 0
     assert queue.dropped.old > 0
@@ -183,9 +184,9 @@ def test_silence_goes_first_and_voice_only_when_it_is_too_old() -> None:
 
 def test_a_recording_may_wait_for_a_minute() -> None:
     queue = FrameQueue(FRAME)
-    queue.put(bytes(2 * 24_000 * 50), voiced=False, recorded=True)
+    queue.put(bytes(2 * 24_000 * 50), voiced=False, pace=Pace.RECORDED)
     assert queue.dropped.old == queue.dropped.silent == 0
-    queue.put(bytes(2 * 24_000 * 50), voiced=False, recorded=True)
+    queue.put(bytes(2 * 24_000 * 50), voiced=False, pace=Pace.RECORDED)
     assert queue.waiting <= LONGEST_BURST
     assert queue.dropped.old > 0
 
@@ -193,18 +194,50 @@ def test_a_recording_may_wait_for_a_minute() -> None:
 def test_what_comes_live_behind_a_recording_waits_with_it_and_loses_its_silence_alone() -> None:
     queue = FrameQueue(FRAME)
     for _ in range(100):
-        queue.put(bytes(2 * FRAME), voiced=False, recorded=True)
+        queue.put(bytes(2 * FRAME), voiced=False, pace=Pace.RECORDED)
     for number in range(40):
         assert queue.take() is not None
-        queue.put(bytes(2 * FRAME), voiced=number >= 30, recorded=False)
+        queue.put(bytes(2 * FRAME), voiced=number >= 30)
     assert queue.dropped.old == 0
     assert queue.dropped.silent == 30 * FRAME
     assert queue.waiting == 70 * FRAME
     while queue.take():
         pass
     for _ in range(60):
-        queue.put(bytes(2 * FRAME), voiced=True, recorded=False)
+        queue.put(bytes(2 * FRAME), voiced=True)
     assert queue.waiting <= LONGEST_BACKLOG
+
+
+def test_what_the_network_held_up_loses_its_silence_alone() -> None:
+    queue = FrameQueue(FRAME)
+    for number in range(200):
+        queue.put(bytes(2 * FRAME), voiced=30 <= number < 70, pace=Pace.LATE)
+    assert queue.dropped.old == 0
+    assert 40 * FRAME <= queue.waiting < 40 * FRAME + SKIP_SILENCE_FROM + FRAME
+    queue.put(bytes(2 * FRAME * 200), voiced=True, pace=Pace.LATE)
+    assert queue.waiting <= LONGEST_HELD
+
+
+def test_the_queue_knows_how_far_the_model_is_whatever_was_left_out() -> None:
+    queue = FrameQueue(FRAME)
+    queue.hold()
+    queue.put(bytes(2 * FRAME * 10), voiced=True)
+    for _ in range(40):
+        queue.put(bytes(2 * FRAME), voiced=False)
+    assert queue.waiting < 15 * FRAME
+    assert queue.behind == 50 * FRAME
+    for _ in range(10):
+        queue.take()
+    assert queue.behind <= SKIP_SILENCE_FROM
+    while queue.take():
+        pass
+    assert queue.behind == 0
+    queue.put(bytes(2 * 500), voiced=False)
+    queue.take_padded()
+    queue.put(bytes(2 * FRAME), voiced=False)
+    assert queue.behind == FRAME
+    queue.clear()
+    assert queue.behind == 0
 
 
 @pytest.mark.parametrize("append_ms", [100, 6_000])

@@ -352,10 +352,10 @@ async def test_what_can_be_done_is_done_within_its_time_and_the_session_goes_on(
     expected = one.gives(state)
     assert expected is not None
     async with state.entered() as native:
-        heard = native.backend._clock.received
+        heard = native.backend._pace.clock.received
         seen = await send(native, one)
         if not expected.kind:
-            assert native.backend._clock.received > heard
+            assert native.backend._pace.clock.received > heard
         for _ in range(ANSWERED_WITHIN_MS // 80):
             await native.running.read()
             if not expected.kind or any(_is(answer, expected) for answer in native.running.sent[seen:]):

@@ -53,7 +53,7 @@ class DuplexConversation:
         self.told: list[tuple[Samples, DuplexOutput]] = []
         self.now: Samples = 0
         self._vad_until: Samples = 0
-        self._waiting: deque[bool] = deque()  # frames that the model has not heard, and whether the user speaks in them
+        self._waiting: deque[tuple[Samples, bool]] = deque()  # for the model: when, and whether one speaks
 
     def user(self, ms: int, *, speaks: bool, echo: float = 0.0) -> None:
         """Let the user speak, or be silent, for `ms` (whole frames of the model); of that the agent's `echo` share."""
@@ -65,13 +65,19 @@ class DuplexConversation:
         """Let the user speak, or be silent, while there is no model that could hear it, or none that keeps up."""
         for _ in range(ms * 24 // self.frame):
             self._hear(speaks=speaks)
-            self._waiting.append(speaks)
+            self._waiting.append((self.now - self.frame, speaks))
 
     def catch_up(self, until_ms: int | None = None) -> None:
         """Let the model hear what has waited, faster than real time: all of it, or the first so many milliseconds."""
         left = len(self._waiting) if until_ms is None else until_ms * 24 // self.frame
         for _ in range(left):
-            self._step(speaks=self._waiting.popleft())
+            self._step(speaks=self._waiting.popleft()[1])
+
+    def leave_out_silence(self, keep_ms: int) -> None:
+        """Drop silence that waits, the oldest first, but for so much."""
+        silent = [at for at, speaks in self._waiting if not speaks]
+        dropped = set(silent[: max(0, len(silent) - keep_ms * 24 // self.frame)])
+        self._waiting = deque(waiting for waiting in self._waiting if waiting[0] not in dropped)
 
     def _step(self, *, speaks: bool) -> None:
         step = finished(self.model.step(VOICE_PCM[: 2 * self.frame] if speaks else bytes(2 * self.frame)))
@@ -79,7 +85,7 @@ class DuplexConversation:
         takes, yields = self._marks and step.takes_floor, self._marks and step.yields_floor
         frame = ModelFrame(self.frame, rms, step.text, takes, yields)
         call = None if step.call is None else (step.call.name, step.call.arguments)
-        behind = len(self._waiting) * self.frame
+        behind = self.now - self._waiting[0][0] if self._waiting else 0
         self.take(self.core.spoke(ModelSpoke(frame, step.pcm, step.user_text, call, behind), self.now))
 
     def _hear(self, *, speaks: bool, echo: float = 0.0) -> None:

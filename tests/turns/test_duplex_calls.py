@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.turns.duplex_calls import CALL_TIMEOUT, NO_TOOL_RESULT, RESULT_GRACE
 from gateway.turns.duplex_segments import ModelFrame
 from gateway.turns.duplex_turns import (
@@ -12,8 +14,18 @@ from gateway.turns.duplex_turns import (
     ModelSpoke,
     SteerModel,
 )
+from gateway.turns.settings import VAD_FRAME
 from protocol.audio_time import samples_from_ms
-from protocol.backend_events import EndStatus, FunctionCallStarted, OutputTextDelta, ResponseEnded, ResponseStarted
+from protocol.backend_events import (
+    EndReason,
+    EndStatus,
+    FunctionCallStarted,
+    OutputTextDelta,
+    PlayoutCut,
+    ResponseEnded,
+    ResponseStarted,
+    SpeechStarted,
+)
 
 FRAME = samples_from_ms(80)
 SILENCE = bytes(2 * FRAME)
@@ -29,15 +41,25 @@ class Calls:
         self.core = DuplexTurns(lambda kind: f"{kind}_{next(self.numbers)}", steered=True, settings=settings)
         self.told: list[DuplexOutput] = []
         self.now = 0
+        self.voice = False
+        """Whether the user speaks."""
+        self._vad_until = 0
 
     def take(self, outputs: list[DuplexOutput] | None) -> list[DuplexOutput]:
         self.told += outputs or []
         return outputs or []
 
+    def passes(self) -> None:
+        """Let a frame's time pass, and the VAD hear it."""
+        self.now += FRAME
+        while self._vad_until + VAD_FRAME <= self.now:
+            self._vad_until += VAD_FRAME
+            self.take(self.core.heard(self._vad_until, float(self.voice), self.now))
+
     def frame(
         self, text: str = "", *, call: tuple[str, str] | None = None, bos: bool = False, eos: bool = False
     ) -> list[DuplexOutput]:
-        self.now += FRAME
+        self.passes()
         voiced = bool(text)
         frame = ModelFrame(FRAME, 0.1 if voiced else 0.0, text, bos, eos)
         return self.take(self.core.spoke(ModelSpoke(frame, VOICE if voiced else SILENCE, "", call), self.now))
@@ -157,7 +179,7 @@ def test_after_a_cancel_nobody_asks_for_patience() -> None:
 def hum(talk: Calls, frames: int, *, bos: bool = False) -> None:
     """A sound without words."""
     for at in range(frames):
-        talk.now += FRAME
+        talk.passes()
         frame = ModelFrame(FRAME, 0.1, takes_floor=bos and at == 0)
         talk.take(talk.core.spoke(ModelSpoke(frame, VOICE), talk.now))
 
@@ -193,3 +215,63 @@ def test_an_answer_that_begins_as_a_sound_answers_the_turn_and_the_result() -> N
     assert not talk.core.is_owed
     told = talk.take(talk.core.request("resp_next", None))
     assert told == [SteerModel("start")]  # the answer to the result is over: this one has to be asked of the model
+
+
+def test_the_time_to_start_does_not_run_while_an_earlier_calls_result_is_waited_for() -> None:
+    talk = two_calls(DuplexSettings(on_hold="One moment."))
+    first, second = talk.calls
+    talk.take(talk.core.answered(second, "rain in Rome"))
+    talk.take(talk.core.request("resp_asked", None))
+    talk.says("One ", "moment.")
+    talk.frames(7_200)
+    assert talk.core.is_awaited
+    talk.take(talk.core.answered(first, "sun in Paris"))
+    assert talk.results == ["sun in Paris", "rain in Rome"]
+    talk.says("Sun ", "and rain.")
+    assert (talk.all(ResponseEnded)[-1].response_id, talk.all(ResponseEnded)[-1].status) == (
+        "resp_asked", EndStatus.COMPLETED)  # fmt: skip
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+def test_a_cancel_during_a_nod_ends_what_was_asked_for(*, by_id: bool) -> None:
+    talk = Calls()
+    hum(talk, 3)
+    talk.take(talk.core.request("resp_asked", None))
+    talk.take(talk.core.cancel("resp_asked" if by_id else None, None, talk.now))
+    assert not talk.core.is_awaited
+    ended = {end.response_id: end.status for end in talk.all(ResponseEnded)}
+    assert ended["resp_asked"] is EndStatus.CANCELLED
+    assert talk.all(SteerModel) == [SteerModel("start"), SteerModel("stop")]
+    talk.frames(8_000)
+    assert EndStatus.FAILED not in {end.status for end in talk.all(ResponseEnded)}
+
+
+def test_a_nod_can_be_cancelled_without_what_was_asked_for() -> None:
+    talk = Calls()
+    hum(talk, 3)
+    (nod,) = talk.all(ResponseStarted)
+    talk.take(talk.core.request("resp_asked", None))
+    talk.take(talk.core.cancel(nod.response_id, None, talk.now))
+    assert talk.core.is_awaited
+    assert talk.all(SteerModel)[-1] == SteerModel("start")
+
+
+def test_who_speaks_while_a_nod_becomes_the_answer_is_still_told_only_if_the_agent_gives_way() -> None:
+    talk = Calls()
+    hum(talk, 3)
+    talk.take(talk.core.request("resp_asked", None))
+    voiced_from = talk.now
+    talk.voice = True
+    hum(talk, 2, bos=True)
+    talk.frame("It is ")
+    talk.frame("noon.")
+    assert talk.all(SpeechStarted) == []
+    talk.frame("And ")
+    talk.frame(eos=True)
+    talk.frame()
+    (cut,) = talk.all(PlayoutCut)
+    assert cut.heard > 0
+    (ended,) = [end for end in talk.all(ResponseEnded) if end.response_id == "resp_asked"]
+    assert (ended.status, ended.reason) == (EndStatus.CANCELLED, EndReason.TURN_DETECTED)
+    (started,) = talk.all(SpeechStarted)
+    assert started.start >= voiced_from - samples_from_ms(300)

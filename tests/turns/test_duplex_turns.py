@@ -228,6 +228,19 @@ def test_words_belong_to_the_turn_that_the_model_has_heard_not_to_the_newest() -
     assert words == {first: "my name is Ann", second: "what is the time"}
 
 
+def test_words_find_their_turn_where_silence_was_left_out_before_the_model() -> None:
+    talk = DuplexConversation(heard=("my name is Ann", "what is the time"))
+    talk.vad(800, speaks=True)
+    talk.vad(4_800, speaks=False)
+    talk.leave_out_silence(keep_ms=240)
+    talk.catch_up()
+    talk.user(1_600, speaks=False)
+    talk.user(800, speaks=True)
+    talk.user(2_400, speaks=False)
+    assert [done.transcript.strip() for done in talk.all(InputTranscriptCompleted)] == [
+        "my name is Ann", "what is the time"]  # fmt: skip
+
+
 def test_a_turn_that_the_model_has_not_heard_is_not_ended_by_its_answer_to_an_earlier_one() -> None:
     talk = DuplexConversation(answer_after_ms=400, heard=("my name is Ann", "what is the time"))
     talk.vad(800, speaks=True)
