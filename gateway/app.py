@@ -16,7 +16,7 @@ from starlette.routing import Route, WebSocketRoute
 
 from gateway.backends.language_limits import language_limits
 from gateway.backends.remote_directory import RemoteDirectory
-from gateway.capabilities import models_served
+from gateway.capabilities import full_duplex_sessions, models_served
 from gateway.composition import new_session, session_defaults
 from gateway.endpoints.client_secrets import ClientSecretsEndpoint
 from gateway.endpoints.ephemeral_keys import EphemeralKeys, signing_key
@@ -146,7 +146,7 @@ class _Composition:
         self._recordings = RecordingDisk(settings.record) if settings.record is not None else None
         self.remotes = RemoteDirectory(all_remotes(settings))
         if engines is not None:
-            service.ready(engines.infos, _backends(engines, self.remotes.names))
+            self._ready(engines)
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -181,7 +181,14 @@ class _Composition:
             spoken = language_limits(self._engines, self._settings.asr_language, self._settings.tts_language)
             if spoken and self._engines.cascade:
                 logger.warning("%s", spoken.sentence)
-            self._service.ready(self._engines.infos, _backends(self._engines, self.remotes.names))
+            self._ready(self._engines)
+
+    def _ready(self, engines: Engines) -> None:
+        self._service.ready(
+            engines.infos,
+            _backends(engines, self.remotes.names),
+            full_duplex_sessions=full_duplex_sessions(self._settings, engines.native),
+        )
 
     async def _close(self) -> None:
         await self.remotes.aclose()

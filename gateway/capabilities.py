@@ -91,12 +91,19 @@ def duplex_capabilities(settings: Settings, model: DuplexModel | None, engines: 
         "engines": _engines(engines, lambda role: role in (NATIVE, "vad")),
         "languages": {"input": languages, "output": languages},
         "limits": {
-            "sessions": settings.max_sessions,
+            "sessions": min(settings.max_sessions, full_duplex_sessions(settings, model) or settings.max_sessions),
             "session_s": settings.session_limit_s,
             "event_bytes": MAX_FRAME_BYTES,
             "conversation_s": None if abilities is None else abilities.longest_s,
         },
     }
+
+
+def full_duplex_sessions(settings: Settings, model: DuplexModel | None) -> int | None:
+    """Return how many sessions `model` serves at a time, None: any number; another server's model counts by itself."""
+    if model is None:
+        return None
+    return settings.duplex_sessions or model.abilities.at_once
 
 
 def models_served(settings: Settings, engines: Engines | None) -> dict[str, dict[str, Any]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from enum import StrEnum
 
 from gateway.loop_lag import LoopLag
@@ -18,6 +18,11 @@ class ServiceState(StrEnum):
     STARTING = "starting"
     READY = "ready"
     FAILED = "failed"
+
+
+PLACE_FREED_S = 3.0
+"""How long a client waits for a place at the full-duplex model: that of a session which has just ended, perhaps its own
+before a reconnect, is being freed meanwhile (chosen)."""
 
 
 class Service:
@@ -34,6 +39,7 @@ class Service:
         self.sessions_active = 0
         self.sessions_total = 0
         self._max_sessions = max_sessions
+        self._full_duplex_places: asyncio.Semaphore | None = None
         self._started_at_s = time.monotonic()
 
     @property
@@ -56,8 +62,39 @@ class Service:
         finally:
             self.sessions_active -= 1
 
-    def ready(self, engines: tuple[EngineInfo, ...], backends: tuple[str, ...] | None = None) -> None:
-        """Note that the engines are loaded, and which backends they make; None: those that were expected."""
+    @asynccontextmanager
+    async def full_duplex_session(self) -> AsyncIterator[bool]:
+        """Take a place at the full-duplex model for as long as the block runs; give False if there is none.
+
+        A place that is being freed is waited for.
+        """
+        places = self._full_duplex_places
+        if places is None:
+            yield True
+            return
+        try:
+            async with asyncio.timeout(PLACE_FREED_S):
+                await places.acquire()
+        except TimeoutError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            places.release()
+
+    def ready(
+        self,
+        engines: tuple[EngineInfo, ...],
+        backends: tuple[str, ...] | None = None,
+        *,
+        full_duplex_sessions: int | None = None,
+    ) -> None:
+        """Note that the engines are loaded, and which backends they make; None: those that were expected.
+
+        `full_duplex_sessions`: how many the full-duplex model in this process serves at a time, None: any number.
+        """
+        self._full_duplex_places = None if full_duplex_sessions is None else asyncio.Semaphore(full_duplex_sessions)
         self.engines = engines
         self.backends = backends or self.backends
         self.state = ServiceState.READY

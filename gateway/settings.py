@@ -169,6 +169,13 @@ class Settings:
     duplex_api_key: str = _setting("", "key for that server", env="DUPLEX_API_KEY", secret=True)
     duplex_dialect: RemoteDialect = _setting("ga", "which Realtime dialect that server speaks", env="DUPLEX_DIALECT")
     duplex_tiny: bool = _setting(False, "the full-duplex engine with tiny random weights: it runs anywhere, says noise")
+    duplex_sessions: int = _setting(
+        0,
+        "sessions at a time with a full-duplex model in this process; further clients get an error; 0: one where it has "
+        "real weights, else any number",
+        at_least=0,
+        at_most=10_000,
+    )
     duplex_speech_started: SpeechStarted = _setting(
         "yield",
         "when a client hears that the user speaks over a full-duplex agent: as it gives way, always, after it",

@@ -19,7 +19,7 @@ class DuplexAbilities:
     """What a model can do. `marks`: it says when it takes and yields the floor. `hears_words`: it transcribes the user.
 
     `steered`: it can be made to speak, to stop and to read a tool's result. `longest_s`: how long a conversation may
-    last, None for ever. `languages`: BCP 47 tags.
+    last, None for ever. `languages`: BCP 47 tags. `at_once`: how many conversations it holds in real time, None: any.
     """
 
     marks: bool
@@ -30,6 +30,7 @@ class DuplexAbilities:
     voices: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     longest_s: float | None = None
+    at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,12 @@ NO_RECOGNISER = (
 )
 
 
+NO_PLACE = (
+    "The full-duplex model holds as many conversations as it can in real time: end another one, or set how many it may "
+    "hold (DUPLEX_GATEWAY_DUPLEX_SESSIONS)."
+)
+
+
 class ModelNotFound(Exception):
     """The client named a backend of ours that isn't available. The text says why."""
 
@@ -143,7 +149,16 @@ class RealtimeEndpoint:
             expires_at_s,
         )
         limit_min = max(1, round(self._session_limit_s / 60))
-        await SocketSession(websocket, lambda: self._open_session(request), expires_at_s - now_s, limit_min).run()
+        served_by = SocketSession(websocket, lambda: self._open_session(request), expires_at_s - now_s, limit_min)
+        if backend != DUPLEX:
+            await served_by.run()
+            return
+        async with self._service.full_duplex_session() as has_place:
+            if has_place:
+                await served_by.run()
+                return
+        await websocket.send_text(error_frame("sessions_exhausted", NO_PLACE, "server_error"))
+        await websocket.close(1013, "server_error.sessions_exhausted")
 
 
 def _model(query: Mapping[str, str], session: Mapping[str, Any]) -> str | None:

@@ -162,6 +162,8 @@ class Moshi:
 
     def __init__(self, name: str = "Moshi", source: str = "") -> None:
         self.info = EngineInfo("native", name, source, LICENCE[1] if source.startswith(LICENCE[0]) else "")
+        if source:
+            self.abilities = replace(Moshi.abilities, at_once=1)  # its speed is known to nobody here
         self._thread = DuplexThread()
         self._parts: MoshiParts | None = None
 

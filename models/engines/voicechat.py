@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -219,6 +220,8 @@ class VoiceChat:
     def __init__(self, name: str, source: str) -> None:
         """Take a thread for the model; `load` fills it."""
         self.info = EngineInfo("native", name, source, LICENCE[1] if source.startswith(LICENCE[0]) else "")
+        if source:
+            self.abilities = replace(VoiceChat.abilities, at_once=1)  # its author's fastest machine just keeps up
         self.frame_samples = 0
         self._thread = DuplexThread()
         self._sessions: Any = None
