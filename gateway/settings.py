@@ -171,8 +171,8 @@ class Settings:
     duplex_tiny: bool = _setting(False, "the full-duplex engine with tiny random weights: it runs anywhere, says noise")
     duplex_sessions: int = _setting(
         0,
-        "sessions at a time with a full-duplex model in this process; further clients get an error; 0: one where it has "
-        "real weights, else any number",
+        "sessions at a time with a full-duplex model in this process; further clients get an error; 0: one where it "
+        "has real weights, else any number",
         at_least=0,
         at_most=10_000,
     )

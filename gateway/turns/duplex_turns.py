@@ -28,6 +28,7 @@ from gateway.turns.duplex_user import DuplexUser, UserOutput
 from gateway.turns.overlap_policy import ECHO_SHARE
 from gateway.turns.playout import VirtualPlayer
 from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, Detection
+from gateway.turns.speakable_chunks import SENTENCE_SIGNS
 from protocol.audio_time import Samples, bytes_from_samples, samples_from_ms, samples_from_s
 from protocol.backend_events import (
     BackendEvent,
@@ -57,6 +58,8 @@ LETTER: Samples = samples_from_s(1) // 15
 
 START_TIMEOUT: Samples = samples_from_s(5)
 """A model that was asked to speak, or was given a tool's result, begins within this, or the response has failed."""
+
+_AFTER_SENTENCES = " \n\"'”’»)"
 
 STALLED = EngineFault("model_stalled", "The full-duplex model took the floor and said nothing.")
 NOT_STARTED = EngineFault("response_not_started", "The full-duplex model did not begin to speak in time.")
@@ -133,6 +136,8 @@ class _Reply:
     sent: Samples = 0
     voiced: Samples = 0
     """Where in its audio the text so far is said by estimate."""
+    ended_sentence: bool = False
+    """Its text so far ends with a sentence."""
     nods: bool = False
     """It began as a sound, and has no words and no calls so far."""
 
@@ -412,6 +417,8 @@ class DuplexTurns:
     def _write(self, text: str, out: list[DuplexOutput]) -> None:
         reply, item_id = self._item()
         reply.text_size += len(text)
+        if last := text.rstrip(_AFTER_SENTENCES)[-1:]:
+            reply.ended_sentence = last in SENTENCE_SIGNS
         reply.voiced = max(reply.sent + VOICE_LAG, reply.voiced + len(text) * LETTER)
         out.append(OutputTextDelta(reply.response_id, item_id, text))
         if reply.audio:
@@ -438,7 +445,8 @@ class DuplexTurns:
             return
         if by is not ClosedBy.BACKCHANNEL:  # what is said over one is a turn like any other
             quiet = closed.end - closed.voiced_until
-            self._user.agent_falls_silent(quiet, self._behind)
+            done = self._reply is not None and self._reply.ended_sentence
+            self._user.agent_falls_silent(quiet, self._behind, finished=done)
             if self._user.speaks_over:
                 self._yielded(now, out)
                 return

@@ -172,10 +172,11 @@ class DuplexUser:
         self._agent_speaks = True
         self.settle(out, behind)
 
-    def agent_falls_silent(self, quiet: Samples, behind: Samples) -> None:
+    def agent_falls_silent(self, quiet: Samples, behind: Samples, *, finished: bool) -> None:
         """The agent, last heard `quiet` ago, is over: a voice that goes on counts as over it only if it may be why.
 
-        One that began too late for that is a turn of its own, and a short one that has paused may have been a nod.
+        One that began too late for that is a turn of its own; a short one that has paused may have been a nod, if what
+        the agent said is `finished`.
         """
         item, last_heard = self._item, self.heard_until - behind - quiet
         if item is None or not item.over or item.told:
@@ -183,7 +184,12 @@ class DuplexUser:
         voiced_until = self._detector.voiced_until
         if item.onset >= last_heard - REACTION:
             item.over = False
-        elif self.heard_until - voiced_until >= PAUSE and voiced_until - item.onset < NOD and not _says_more(item):
+        elif (
+            finished
+            and self.heard_until - voiced_until >= PAUSE
+            and voiced_until - item.onset < NOD
+            and not _says_more(item)
+        ):
             item.may_be_nod = True
 
     def drop_echo(self, out: list[UserOutput]) -> None:

@@ -58,9 +58,9 @@ class _Boundary(IntEnum):
 _LETTERS = re.compile(r"[A-Za-z]+")
 _BEFORE_FENCE = re.compile(r"\s*(?:(?:[-*+]|\d{1,3}[.)])\s+|>\s*)*")
 _LIST_MARKER = re.compile(r"\d{1,3}[.)]|#{1,6}|[-*+•>|]")
-_SENTENCE_SIGNS = ".!?。！？｡।॥؟۔"
+SENTENCE_SIGNS = ".!?。！？｡।॥؟۔"
 _CLAUSE_SIGNS = ",;:—–…、，：；､،؛"
-_SIGNS = frozenset(_SENTENCE_SIGNS + _CLAUSE_SIGNS)
+_SIGNS = frozenset(SENTENCE_SIGNS + _CLAUSE_SIGNS)
 _UNSPACED_SIGNS = frozenset("。！？｡—…、，：；､")
 _CLOSERS = frozenset("\"'”’»)]}*_~`」』）】》〉〕］")
 _OPENERS = "\"'“‘«([{*_~`「『（【《〈〔［¿¡$€£#"
@@ -382,6 +382,6 @@ def _boundary_after(word: str, breaks: LanguageBreaks) -> _Boundary:
         return _Boundary.CLAUSE
     if last == ".":
         return _Boundary.WEAK if breaks.is_abbreviation(word[:end].lstrip(_OPENERS)) else _Boundary.SENTENCE
-    if last in _SENTENCE_SIGNS:
+    if last in SENTENCE_SIGNS:
         return _Boundary.SENTENCE
     return _Boundary.WEAK if last.isdigit() else _Boundary.WORD

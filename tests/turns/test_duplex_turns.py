@@ -44,6 +44,7 @@ from protocol.backend_events import (
 from tests.simulation.duplex_conversation import DuplexConversation
 
 STORY = DuplexReply("once upon a time there was a king who had three daughters and no son at all " * 3)
+FINISHED = DuplexReply(STORY.text.strip() + ".")
 NO_DETECTION = DuplexSettings(detection=None)
 
 
@@ -157,12 +158,12 @@ def test_short_words_are_a_turn_also_where_the_agent_ends_before_they_are_known(
 
 @pytest.mark.parametrize("before_end_ms", [160, 320, 480])
 def test_a_nod_near_the_end_of_what_the_agent_says_does_not_cut_it(before_end_ms: int) -> None:
-    talk = DuplexConversation(STORY, heard=("tell me a story", "mhm"), yield_after_ms=9_000)
+    talk = DuplexConversation(FINISHED, heard=("tell me a story", "mhm"), yield_after_ms=9_000)
     talk.user(800, speaks=True)
     while not talk.all(ResponseEnded):
         talk.user(80, speaks=False)
     length = talk.now // 24
-    again = DuplexConversation(STORY, heard=("tell me a story", "mhm"), yield_after_ms=9_000)
+    again = DuplexConversation(FINISHED, heard=("tell me a story", "mhm"), yield_after_ms=9_000)
     again.user(800, speaks=True)
     again.user(length - before_end_ms - 800, speaks=False)
     again.user(160, speaks=True)
@@ -172,13 +173,31 @@ def test_a_nod_near_the_end_of_what_the_agent_says_does_not_cut_it(before_end_ms
     assert len(again.all(InputCommitted)) == (2 if before_end_ms == 160 else 1)  # it began when all was said
 
 
-def test_who_pauses_as_the_agent_ends_and_goes_on_is_heard_out() -> None:
-    talk = DuplexConversation(DuplexReply("one two three four"), heard=("hello", "well"), yield_after_ms=9_000)
+@pytest.mark.parametrize("end", ["all", "all,", "A.D"])
+def test_who_pauses_for_breath_has_cut_a_sentence_that_was_not_finished(end: str) -> None:
+    """Real speech pauses after a quarter of a second, which is when a model gives way."""
+    talk = DuplexConversation(DuplexReply(f"once upon a time there was a king {end}"), yield_after_ms=9_000)
     talk.user(800, speaks=True)
     while not talk.all(ResponseEnded):
         talk.user(80, speaks=False)
     length = talk.now // 24
-    again = DuplexConversation(DuplexReply("one two three four"), heard=("hello", "well"), yield_after_ms=9_000)
+    again = DuplexConversation(DuplexReply(f"once upon a time there was a king {end}"), yield_after_ms=9_000)
+    again.user(800, speaks=True)
+    again.user(length - 320 - 800, speaks=False)
+    again.user(160, speaks=True)
+    again.user(160, speaks=False)
+    again.user(800, speaks=True)
+    ended = again.all(ResponseEnded)[0]
+    assert (ended.status, ended.reason) == (EndStatus.CANCELLED, EndReason.TURN_DETECTED)
+
+
+def test_who_pauses_as_the_agent_ends_and_goes_on_is_heard_out() -> None:
+    talk = DuplexConversation(DuplexReply("one two three four."), heard=("hello", "well"), yield_after_ms=9_000)
+    talk.user(800, speaks=True)
+    while not talk.all(ResponseEnded):
+        talk.user(80, speaks=False)
+    length = talk.now // 24
+    again = DuplexConversation(DuplexReply("one two three four."), heard=("hello", "well"), yield_after_ms=9_000)
     again.user(800, speaks=True)
     again.user(length - 400 - 800, speaks=False)
     again.user(240, speaks=True)
