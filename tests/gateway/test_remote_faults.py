@@ -371,19 +371,22 @@ async def test_a_session_that_expires_with_a_bare_close_ends_with_a_code_that_ca
             assert await closed(talker.socket) == (1000, "")
 
 
-async def test_updates_that_nobody_answers_are_refused_before_they_fill_the_memory(serve: Serve) -> None:
-    async def first(_fake: FakeServer, socket: ServerConnection) -> None:
-        async for _ in socket:
-            pass
+async def test_updates_that_nobody_answers_are_all_sent_on_and_the_last_but_32_are_told_to_the_next_session(
+    serve: Serve,
+) -> None:
+    async def first(fake: FakeServer, socket: ServerConnection) -> None:
+        for _ in range(35):
+            await fake.next(socket)
+        await vanish(socket)
 
-    handler: Handler = first
-    async with fake_server(handler) as fake, before(serve, fake) as gateway:
+    sessions = Sessions(first, nothing)
+    async with fake_server(sessions) as fake, before(serve, fake) as gateway:
         async with talking(gateway.url("?model=theirs"), lawful=False) as talker:
-            for number in range(33):
-                session = {"type": "realtime", "instructions": str(number)}
-                await talker.send("session.update", session=session, event_id=f"event_{number}")
-            refused = (await talker.until("error"))["error"]
             await talker.send("session.update", session={"type": "realtime"}, event_id="e" * 513)
             too_long = (await talker.until("error"))["error"]
-    assert (refused["code"], refused["event_id"]) == ("too_many_updates", "event_32")
+            for number in range(35):
+                await talker.send("session.update", session={"type": "realtime", "instructions": str(number)})
+            await sessions.until(1)
     assert (too_long["code"], too_long["event_id"]) == ("string_above_max_length", None)
+    assert [event["session"]["instructions"] for event in fake.received] == [str(number) for number in range(35)]
+    assert sessions.later[0]["session"] == {"type": "realtime", "instructions": "2"}
