@@ -55,7 +55,7 @@ class KeptSettings:
             self.accepted = merged(self.accepted, oldest.update)
 
     def answered(self, event_id: str, *, accepted: bool) -> None:
-        """Note the server's word on an update. Servers take them in order: those before one that is accepted were not."""
+        """Note the server's word on an update. Servers take them in order: none before one that is accepted was."""
         answered = next((waiting for waiting in self._pending if waiting.event_id == event_id), None)
         if answered is None:
             return
