@@ -14,8 +14,9 @@ from protocol.ids import IdSource
 
 Payload = dict[str, Any]
 
-KNOWN_IDS = 4_096
-"""Ids that the client is remembered to know (chosen: hours of talk); the oldest are forgotten."""
+KNOWN_IDS, LONGEST_ID = 4_096, 512
+"""Ids that the client is remembered to know (chosen: hours of talk), and the most characters of one (as of event ids).
+The oldest are forgotten; longer ones are no counter's."""
 
 _ABOUT_KNOWN_ITEMS = frozenset(
     {"conversation.item.deleted", "conversation.item.truncated", "conversation.item.retrieved"}
@@ -48,20 +49,21 @@ class KnownIds:
 
     def given(self, ours: str, theirs: str) -> None:
         """Note under which id the server has an item."""
-        self.forgotten(ours)
         if ours == theirs:
+            self._theirs.pop(ours, None)
             self._shared.add(ours)
         else:
+            self._shared.discard(ours)
             self._theirs[ours], self._ours[theirs] = theirs, ours
 
     def renewed(self, ours: str) -> str:
-        """Return a new id for the server's side of an item."""
+        """Return a new id for the server's side of an item. Servers may go on naming the old one as a predecessor."""
         theirs = self._new_id("item")
-        self.given(ours, theirs)
+        self._theirs[ours], self._ours[theirs] = theirs, ours
         return theirs
 
-    def forgotten(self, ours: str) -> None:
-        """Note that the server has an item no more under the id that it had there."""
+    def refused(self, ours: str) -> None:
+        """Note that the server didn't take an item."""
         self._shared.discard(ours)
         self._ours.pop(self._theirs.pop(ours, ""), None)
 
@@ -105,6 +107,8 @@ class KnownIds:
             self._shared.add(item_id)
 
     def _know(self, ours: str) -> None:
+        if len(ours) > LONGEST_ID:
+            return
         self._known[ours] = None
         if len(self._known) > KNOWN_IDS:
             self._known.popitem(last=False)

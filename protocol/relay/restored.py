@@ -28,7 +28,7 @@ class Own:
 
 
 class Restored:
-    """One session of the server's: commands of ours by `sends`, its events (GA) by `answers`."""
+    """One session of the server's: what we tell it, and its events (GA) by `answers`."""
 
     def __init__(self, ids: KnownIds, event_id: Callable[[], str]) -> None:
         """`event_id` makes the ids of our commands."""
@@ -81,7 +81,7 @@ class Restored:
         own = self._take(lambda own: own.event_id == event_id or any_of_ours or own.kind == kind)
         if own is not None and own.item is not None and self._told.get(ours := own.item["id"]) is own.item:
             del self._told[ours]
-            self._ids.forgotten(ours)
+            self._ids.refused(ours)
         return own
 
     def _item(self, kind: str, item: Payload) -> Own | None:

@@ -8,7 +8,7 @@ import pytest
 from protocol.audio_time import samples_from_ms
 from protocol.ids import CountingIds
 from protocol.relay.kept_history import KeptHistory
-from protocol.relay.known_ids import KNOWN_IDS, KnownIds
+from protocol.relay.known_ids import KNOWN_IDS, LONGEST_ID, KnownIds
 from protocol.relay.restored import Restored
 
 Event = dict[str, Any]
@@ -133,9 +133,10 @@ def test_what_was_truncated_since_is_replaced_where_it_is_under_an_id_that_was_n
     assert told.ids.to_server({"type": "conversation.item.retrieve", "item_id": "a"})["item_id"] == new_id
     told.takes(new_id)
     assert told.shown("conversation.item.deleted", item_id="x") is None
-    following = told.shown(ADDED, item=item("v", "And then?"), previous_item_id=new_id)
-    assert following is not None
-    assert following["previous_item_id"] == "a"
+    for before in (new_id, "x"):  # OpenAI names deleted items, too
+        following = told.shown(ADDED, item=item(f"behind {before}", "And then?"), previous_item_id=before)
+        assert following is not None
+        assert following["previous_item_id"] == "a"
     assert told.restored.tells_anew(history) == []
     history.truncate("a", 0)
     (deletes,) = told.restored.tells_anew(history)
@@ -232,3 +233,11 @@ def test_of_more_ids_than_are_remembered_the_oldest_is_forgotten(more: int) -> N
     shown = told.shown("input_audio_buffer.speech_started", item_id="item_1000")
     assert shown is not None
     assert (shown["item_id"] == "item_1000") == bool(more)
+
+
+@pytest.mark.parametrize("length", [LONGEST_ID, LONGEST_ID + 1])
+def test_ids_that_are_too_long_are_not_remembered(length: int) -> None:
+    told = Server(knows=("i" * length,))
+    shown = told.shown("input_audio_buffer.speech_started", item_id="i" * length)
+    assert shown is not None
+    assert (len(shown["item_id"]) == length) == (length > LONGEST_ID)
