@@ -40,7 +40,8 @@ def own_figures(
 
     Where the agent is heard as an utterance begins, yield and stop count from its first speech sample. The agent gives
     way with `speech_started`, on which clients empty their player, or with the cancelled end of its response, or before
-    that with its last sound; or it had said all anyway, or goes on.
+    that with its last sound; or it had said all anyway, or goes on. The next utterance over
+    the agent shuts the account of the one before, as in the meter.
     """
     figures = Figures("client")
     heard = heard_of(events)
@@ -53,19 +54,27 @@ def own_figures(
             figures.unanswered += 1
         else:
             figures.answer_ms.append(round(max(0.0, answer.begins_s - end_s) * 1000, 1))
-        known_s = onset_s + LEAST_VOICE_S
-        over = next((reply for reply in heard.replies if reply.speaks_at(onset_s, known_s)), None)
-        if over is not None:
-            _count_overlap(figures, over, heard.emptied_s, onset_s, end_s)
+    over = [(onset_s, end_s, _heard_at(onset_s, heard.replies)) for onset_s, end_s in spoken]
+    overlaps = [(onset_s, end_s, reply) for onset_s, end_s, reply in over if reply is not None]
+    known_s = [*(onset_s + LEAST_VOICE_S for onset_s, _, _ in overlaps), float("inf")]
+    for (onset_s, end_s, reply), until_s in zip(overlaps, known_s[1:], strict=True):
+        _count_overlap(figures, reply, heard.emptied_s, onset_s, end_s, until_s)
     return figures
 
 
-def _count_overlap(figures: Figures, reply: Reply, emptied_s: Sequence[float], onset_s: float, end_s: float) -> None:
-    """Count what came of an utterance from `onset_s` to `end_s` over a reply."""
-    decided_s = end_s + DECIDED_AFTER_S
+def _heard_at(onset_s: float, replies: Sequence[Reply]) -> Reply | None:
+    """Return the reply that an utterance is over, None if it is over none."""
+    return next((reply for reply in replies if reply.speaks_at(onset_s, onset_s + LEAST_VOICE_S)), None)
+
+
+def _count_overlap(
+    figures: Figures, reply: Reply, emptied_s: Sequence[float], onset_s: float, end_s: float, until_s: float
+) -> None:
+    """Count what came of an utterance from `onset_s` to `end_s` over a reply, as far as it is seen until `until_s`."""
+    decided_s = min(end_s + DECIDED_AFTER_S, until_s)
     cancelled_s = [reply.over_s] if reply.over_s is not None and reply.status == "cancelled" else []
     told_s = min((when_s for when_s in (*emptied_s, *cancelled_s) if onset_s < when_s < decided_s), default=None)
-    if told_s is not None and not _speaks_on(reply, told_s, end_s):
+    if told_s is not None and not _speaks_on(reply, told_s, min(max(told_s, end_s) + LAST_WORD_S, until_s)):
         last = [sound for sound in reply.sounds if sound.came_s <= told_s][-1]
         cut = told_s in reply.cuts_s
         silent = not cut and last.ends_s + PLAYER_DELAY_S <= told_s
@@ -85,7 +94,6 @@ def _over(reply: Reply, when_s: float) -> bool:
     return reply.over_s is not None and reply.over_s < when_s
 
 
-def _speaks_on(reply: Reply, told_s: float, end_s: float) -> bool:
+def _speaks_on(reply: Reply, told_s: float, by_s: float) -> bool:
     """Return whether the server goes on with a reply although it told of the user's voice at `told_s`."""
-    by_s = max(told_s, end_s) + LAST_WORD_S
     return not _over(reply, by_s) and any(told_s < sound.came_s <= by_s for sound in reply.sounds)

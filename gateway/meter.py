@@ -129,7 +129,8 @@ class Meter:
                     self._voices.pop()
                 at = now - (self._received - frame.until)
                 self._voices.append(_Voice(frame.until, at))
-                self.overlaps.voice(at - VAD_FRAME_SAMPLES, at, now, echo=frame.echo >= ECHO_SHARE)
+                echo = frame.echo >= ECHO_SHARE
+                self.overlaps.voice(at - VAD_FRAME_SAMPLES, at, self._running, now, echo=echo)
 
     def asked(self, response_id: str, now: Samples) -> None:
         """Note that the client asked for a response of the conversation."""
@@ -180,7 +181,7 @@ class Meter:
     def close(self, now: Samples) -> None:
         """The session is over: nothing that is awaited comes any more."""
         self.settle(now)
-        self.overlaps.close(now)
+        self.overlaps.close(self._running, now)
         for turn in list(self._open.values()):
             heard = turn.heard is not None and turn.heard <= now
             self._close(turn, Outcome.HEARD if heard else Outcome.CUT, now)

@@ -87,10 +87,11 @@ class Overlaps:
         self._looked = False
         self._open: Overlap | None = None
 
-    def voice(self, start: Samples, end: Samples, now: Samples, *, echo: bool = False) -> None:
-        """A voice was heard in [start, end) (gateway clock). `echo`: it seems to be the agent's own.
+    def voice(self, start: Samples, end: Samples, running: str, now: Samples, *, echo: bool = False) -> None:
+        """A voice was heard in [start, end) (gateway clock), while the response `running` speaks, "" if none does.
 
-        For a moment that is often a mistake, so that what is mostly echo is left out at its end.
+        `echo`: it seems to be the agent's own. For a moment that is often a mistake, so that what is mostly echo is
+        left out at its end.
         """
         over_echo = not echo and self._echoed == self._voiced >= LEAST_VOICE
         if over_echo or start - self._voice_end >= UTTERANCE_GAP:
@@ -107,7 +108,7 @@ class Overlaps:
         if speech is None:
             return
         if self._open is not None:
-            self._close(self._open.outcome or OverlapOutcome.WENT_ON, now)
+            self._close(self._in_the_end(self._open, running), now)
         self._open = Overlap(self._onset, speech.response_id, speech.item_id, self._voiced, self._echoed, end)
 
     def gave_way(self, now: Samples) -> None:
@@ -151,7 +152,7 @@ class Overlaps:
             return
         if overlap.outcome is not None:
             if now >= max(overlap.voice_end, overlap.stopped_at or 0) + LAST_WORD:
-                self._close(self._in_the_end(overlap, overlap.outcome, running), now)
+                self._close(self._in_the_end(overlap, running), now)
             return
         speech = self._output.last_of(overlap.response_id)
         if overlap.response_id != running and (speech is None or speech.end <= now):
@@ -159,11 +160,12 @@ class Overlaps:
         elif now - overlap.voice_end >= DECIDED_AFTER:
             self._close(OverlapOutcome.WENT_ON, now)
 
-    def _in_the_end(self, overlap: Overlap, outcome: OverlapOutcome, running: str) -> OverlapOutcome:
-        """Return how an overlap ended, now that the user is silent again.
+    def _in_the_end(self, overlap: Overlap, running: str) -> OverlapOutcome:
+        """Return how an overlap ended, now that the user is silent again, or speaks anew, or is gone.
 
         Another server may tell of their voice, on which its client empties the player, and talk on.
         """
+        outcome = overlap.outcome or OverlapOutcome.WENT_ON
         speech = self._output.last_of(overlap.response_id)
         if outcome is not OverlapOutcome.YIELDED or overlap.response_id != running or speech is None:
             return outcome
@@ -172,10 +174,10 @@ class Overlaps:
         overlap.yielded_at = overlap.stopped_at = None
         return OverlapOutcome.WENT_ON
 
-    def close(self, now: Samples) -> None:
-        """The session is over."""
+    def close(self, running: str, now: Samples) -> None:
+        """The session is over; `running` is the response that still speaks."""
         if self._open is not None:
-            self._close(self._open.outcome or OverlapOutcome.WENT_ON, now)
+            self._close(self._in_the_end(self._open, running), now)
 
     def forget(self, response_id: str) -> None:
         """What was heard of a response was a backchannel: nobody can be kept from the floor by one."""

@@ -130,6 +130,7 @@ class RelaySession:
             self._settings,
             self._history,
             kind=request.kind,
+            new_id=new_id,
             hidden_id=self._hidden_id,
             refused=self._settings_refused,
         )
@@ -174,7 +175,6 @@ class RelaySession:
             await connection.aclose()
             connection = await self._reopened()
             self._connection = connection
-            await self._tell_anew()  # what was truncated while it was told
 
     # --- a server that is lost -------------------------------------------------------------------------------------
 

@@ -18,10 +18,12 @@ from gateway.backends.remote import (
     words_of_refusal,
 )
 from gateway.outbox import encodable
+from protocol.ids import IdSource
 from protocol.relay.dialects import Dialects, by_ga_name
 from protocol.relay.hidden_ids import HiddenIds
 from protocol.relay.kept_history import KeptHistory
 from protocol.relay.kept_settings import KeptSettings
+from protocol.relay.known_ids import KnownIds
 from protocol.relay.restored import Restored
 from protocol.session_settings import SessionKind
 
@@ -44,6 +46,7 @@ class Upstream:
         history: KeptHistory,
         *,
         kind: SessionKind,
+        new_id: IdSource,
         hidden_id: HiddenIds,
         refused: Callable[[str], None],
     ) -> None:
@@ -55,7 +58,8 @@ class Upstream:
         self._hidden_id = hidden_id
         self._refused = refused
         self._sessions = 0
-        self._restored = Restored()
+        self._ids = KnownIds(new_id)
+        self._restored = Restored(self._ids, hidden_id)
 
     async def open(self) -> tuple[RemoteConnection, list[Payload]]:
         """Return a connection and what its server has said by then (GA); another one than the first is restored.
@@ -99,7 +103,7 @@ class Upstream:
 
     async def _with_settings(self, connection: RemoteConnection, greeting: list[Payload]) -> list[Payload]:
         """Set what the client's key carries, and return the greeting as if the session had begun so."""
-        await self._send(connection, self._update())
+        await self._send(connection, self._restored.updates(self._set()))
         updated, *others = await self._until(connection, "session.updated")
         self._restored.answers(updated)
         created, *more = greeting
@@ -107,31 +111,32 @@ class Upstream:
 
     async def _restore(self, connection: RemoteConnection) -> None:
         """Tell a new session the settings and the conversation. Its answers are for nobody (`is_ours`)."""
-        self._restored = Restored()
+        self.lost()
         if self._settings.accepted:
-            await self._send(connection, self._update())
+            await self._send(connection, self._restored.updates(self._set()))
         for item in self._history.items():
-            await self._send(connection, {"type": "conversation.item.create", "item": item})
+            await self._send(connection, self._restored.creates(item))
+        await self.tell_anew(connection)  # what was truncated meanwhile
 
     async def tell_anew(self, connection: RemoteConnection) -> None:
         """Tell the session what has become of items that it was told of: its client has truncated them since.
 
         Raises RemoteLost.
         """
-        while events := self._restored.to_tell_anew(self._history):  # which may have changed meanwhile
-            for event in events:
-                await self._send(connection, event)
+        while commands := self._restored.tells_anew(self._history):  # which may have changed meanwhile
+            for command in commands:
+                await self._send(connection, command)
 
-    def _update(self) -> Payload:
-        return {"type": "session.update", "session": {"type": self._kind, **self._settings.accepted}}
+    def _set(self) -> Payload:
+        return {"type": self._kind, **self._settings.accepted}
 
-    async def _send(self, connection: RemoteConnection, event: Payload) -> None:
-        sent = self._restored.sends({**event, "event_id": self._hidden_id()})
-        await connection.send(written(self._dialects.ours_to_server(sent)))
+    async def _send(self, connection: RemoteConnection, command: Payload) -> None:
+        await connection.send(written(self._dialects.ours_to_server(command)))
 
     def lost(self) -> None:
         """Wait for no more answers of a session."""
-        self._restored = Restored()
+        self._ids.restart()
+        self._restored = Restored(self._ids, self._hidden_id)
 
     def is_ours(self, event: Payload) -> bool:
         """Say whether a server's event answers the gateway, not the client: settings or items of an earlier session."""
@@ -148,11 +153,11 @@ class Upstream:
 
     def for_client(self, event: Payload) -> Payload:
         """Return a server's event (GA) under the ids that the client knows; as it is where none differs."""
-        return self._restored.to_client(event)
+        return self._ids.to_client(event)
 
     def for_server(self, event: Payload) -> Payload:
         """Return a client's event under the ids that the server's present session knows."""
-        return self._restored.to_server(event)
+        return self._ids.to_server(event)
 
 
 def json_object(frame: str) -> Payload | None:

@@ -107,15 +107,6 @@ def answer_too_large(param: str, limit_bytes: int) -> ProtocolError:
     )
 
 
-def too_many_updates(waiting: int) -> ProtocolError:
-    """Too many updates of a relayed session wait for its server's word. The code is ours."""
-    return ProtocolError(
-        "too_many_updates",
-        f"The server has not answered the last {waiting} updates of the session. Wait for 'session.updated'.",
-        "session",
-    )
-
-
 def conversation_full(items: int, mebibytes: int) -> ProtocolError:
     """The client has put more into the conversation than we keep. The code is ours."""
     return ProtocolError(

@@ -21,6 +21,11 @@ class DueAnswer:
         self._speaking = False
         self._early = False  # the agent began to answer before the user's turn was over
 
+    @property
+    def is_due(self) -> bool:
+        """Whether one is."""
+        return self._due is not None
+
     def saw(self, event: Payload, *, by_hand: bool = False) -> None:
         """Note an event. `by_hand`: it answers the client's commit."""
         match event:

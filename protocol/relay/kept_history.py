@@ -111,12 +111,6 @@ class KeptHistory:
         kept = self._kept.get(item_id)
         return None if kept is None else _to_create(kept)
 
-    def before(self, item_id: str) -> str:
-        """Return the `previous_item_id` with which a kept item is created anew at its place."""
-        ids = list(self._kept)
-        told = (key for key in reversed(ids[: ids.index(item_id)]) if _to_create(self._kept[key]) is not None)
-        return next(told, "root")
-
     def items(self) -> list[Payload]:
         """Return the items, in order, as `item` of conversation.item.create, under the ids that the client knows."""
         items = [item for kept in self._kept.values() if (item := _to_create(kept)) is not None]

@@ -16,7 +16,7 @@ OURS = frozenset({GATEWAY, "model"})
 WAITING_UPDATES = 32
 WAITING_BYTES = 4 * MAX_FRAME_BYTES
 """Most updates, and most bytes of them, that may wait for the server's word (chosen: stock clients send three in one
-breath). Overflow rule: a further one is refused, and so never sent on."""
+breath). Overflow rule: the oldest count as accepted. Some servers never say so, and what they refuse they do say."""
 
 
 class _Waiting(NamedTuple):
@@ -42,24 +42,28 @@ class KeptSettings:
         size_bytes = encoded_bytes(update)
         if size_bytes > MAX_FRAME_BYTES:
             raise errors.answer_too_large("session", MAX_FRAME_BYTES)
-        waiting_bytes = sum(waiting.size_bytes for waiting in self._pending)
-        if len(self._pending) >= WAITING_UPDATES or waiting_bytes + size_bytes > WAITING_BYTES:
-            raise errors.too_many_updates(len(self._pending))
         whole = self.accepted
         for waiting in self._pending:
             whole = merged(whole, waiting.update)
         if encoded_bytes(merged(whole, update)) > MAX_FRAME_BYTES:
             raise errors.answer_too_large("session", MAX_FRAME_BYTES)
         self._pending.append(_Waiting(event_id, update, size_bytes))
+        waiting_bytes = sum(waiting.size_bytes for waiting in self._pending)
+        while len(self._pending) > WAITING_UPDATES or waiting_bytes > WAITING_BYTES:
+            oldest = self._pending.popleft()
+            waiting_bytes -= oldest.size_bytes
+            self.accepted = merged(self.accepted, oldest.update)
 
     def answered(self, event_id: str, *, accepted: bool) -> None:
-        """Note the server's word on an update: on it alone, since errors name what they refuse."""
-        for waiting in self._pending:
-            if waiting.event_id == event_id:
-                self._pending.remove(waiting)
-                if accepted:
-                    self.accepted = merged(self.accepted, waiting.update)
-                return
+        """Note the server's word on an update. Servers take them in order: none before one that is accepted was."""
+        answered = next((waiting for waiting in self._pending if waiting.event_id == event_id), None)
+        if answered is None:
+            return
+        if accepted:
+            while self._pending[0] is not answered:
+                self._pending.popleft()
+            self.accepted = merged(self.accepted, answered.update)
+        self._pending.remove(answered)
 
     def lost(self) -> None:
         """Forget the updates without a word: their client is told that they failed."""

@@ -12,7 +12,7 @@ from protocol.errors import ProtocolError
 from protocol.ids import IdSource
 from protocol.relay.due_answer import DueAnswer
 from protocol.relay.open_responses import OpenResponses, Payload
-from protocol.relay.refusals import refused_kind
+from protocol.relay.refusals import may_refuse, refused_kind
 
 KEPT_COMMANDS = 256
 """Commands that may wait for their answer (chosen); the oldest are forgotten, as answered ones are."""
@@ -34,6 +34,9 @@ ANSWERS = {
     "response.create": "response.created",
 }
 """What answers a client event, where an `error` doesn't. A cancel is answered by the end of its response."""
+
+_BY_ITSELF = frozenset({"input_audio_buffer.committed", "response.created"})
+"""Answers that come without a command, too, where the VAD ends turns."""
 
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
@@ -68,6 +71,7 @@ class OpenEnds:
         self._due = DueAnswer()
         self._echoes_metadata = False
         self._asked: deque[Asked] = deque(maxlen=KEPT_COMMANDS)
+        self._doubted: deque[Asked] = deque(maxlen=KEPT_COMMANDS)  # perhaps refused by an `error` that doesn't say so
         self._others: deque[Asked] = deque(maxlen=KEPT_OTHERS)
         self._speaking: str | None = None
         self._transcribes = False
@@ -82,15 +86,19 @@ class OpenEnds:
         """Return the client event that an `error` object answers, as far as that can be told.
 
         Where it names none (some servers never do) it is the oldest of the kind that it speaks of, since servers take
-        commands in order; where it doesn't speak of any, the only one that waits.
+        commands in order. Where it doesn't speak of any, it may be the only one that waits: that is believed only as
+        long as no answer to it comes.
         """
         self._due.saw({"type": "error", "error": error})
         if isinstance(event_id := error.get("event_id"), str):
-            return self._take(lambda command: command.event_id == event_id, others=True)
+            return self._named(lambda command: command.event_id == event_id)
         kind = refused_kind(error)
-        if kind is None and len(self._asked) == 1:
-            return self._asked.popleft()
-        return self._take(lambda command: command.kind == kind, others=True) if kind else None
+        if kind is None and may_refuse(error) and len(self._asked) == 1:
+            self._doubted.append(self._asked.popleft())
+        return self._named(lambda command: command.kind == kind) if kind else None
+
+    def _named(self, wanted: Callable[[Asked], bool]) -> Asked | None:
+        return _taken(self._asked, wanted) or _taken(self._doubted, wanted) or _taken(self._others, wanted)
 
     def saw(self, event: Payload) -> Asked | None:
         """Note an event; return the client event that it answers, as far as that can be told."""
@@ -125,12 +133,27 @@ class OpenEnds:
             item_id = item.get("id") if isinstance(item, dict) else None
             if item_id in self._committed or (isinstance(item_id, str) and self.responses.owns(item_id)):
                 return None  # nobody asked for it
-            named = self._take(lambda command: ANSWERS[command.kind] == kind and command.item_id == item_id)
-            return named or self._take(lambda command: ANSWERS[command.kind] == kind and command.item_id is None)
+            named = self._settle(lambda command: ANSWERS[command.kind] == kind and command.item_id == item_id)
+            return named or self._settle(lambda command: ANSWERS[command.kind] == kind and command.item_id is None)
         if kind == "response.created" and isinstance(response := event.get("response"), dict):
             self._echoes_metadata = self._echoes_metadata or bool(response.get("metadata"))
-            return self._take(lambda command: ANSWERS[command.kind] == kind and self._may_be(command, response))
-        return self._take(lambda command: ANSWERS[command.kind] == kind)
+            return self._settle(lambda command: ANSWERS[command.kind] == kind and self._may_be(command, response))
+        return self._settle(lambda command: ANSWERS[command.kind] == kind)
+
+    def _settle(self, wanted: Callable[[Asked], bool]) -> Asked | None:
+        """Return the command that an answer is for, one that may have been refused only where no other waits for it.
+
+        Servers take commands of a kind in order: with an answer to a later one the doubt about the earlier is over.
+        """
+        found = _taken(self._asked, wanted)
+        if found is None:
+            return _taken(self._doubted, lambda command: wanted(command) and not self._is_due_anyway(command))
+        for doubted in [command for command in self._doubted if command.kind == found.kind]:
+            self._doubted.remove(doubted)
+        return found
+
+    def _is_due_anyway(self, command: Asked) -> bool:
+        return self._due.is_due and ANSWERS[command.kind] in _BY_ITSELF
 
     def _may_be(self, asked: Asked, response: Payload) -> bool:
         """Say whether a response may be the one that was asked for, not one of the server's own (its VAD's)."""
@@ -139,14 +162,6 @@ class OpenEnds:
         if not self._echoes_metadata or "metadata" not in response:
             return True
         return asked.metadata == metadata_mark(response["metadata"])
-
-    def _take(self, wanted: Callable[[Asked], bool], *, others: bool = False) -> Asked | None:
-        for commands in (self._asked, self._others) if others else (self._asked,):
-            for command in commands:
-                if wanted(command):
-                    commands.remove(command)
-                    return command
-        return None
 
     def close(self, fault: tuple[str, str], received: Samples, new_id: IdSource) -> list[Payload]:
         """Return what ends all of it, and forget it. `fault`: code and message; `received`: the input so far."""
@@ -173,7 +188,8 @@ class OpenEnds:
             }
             for item_id in self._transcripts
         ]
-        told = self.responses.ids or any(command.kind == "response.create" for command in self._asked)
+        asks = any(command.kind == "response.create" and not command.beside for command in self._asked)
+        told = self.responses.speak or asks
         events += self.responses.fail(code, message, new_id)
         if not told:
             events += self._due.fail(fault, new_id)
@@ -181,13 +197,21 @@ class OpenEnds:
         events += [
             command.alone
             or error_event(ProtocolError(code, message, error_type="server_error", event_id=command.shown), new_id)
-            for command in self._asked
+            for command in (*self._doubted, *self._asked)
         ]
         self._asked.clear()
+        self._doubted.clear()
         self._others.clear()
         self._transcripts.clear()
         self._speaking = None
         return events
+
+
+def _taken(commands: deque[Asked], wanted: Callable[[Asked], bool]) -> Asked | None:
+    found = next((command for command in commands if wanted(command)), None)
+    if found is not None:
+        commands.remove(found)
+    return found
 
 
 def error_event(error: ProtocolError, new_id: IdSource) -> Payload:

@@ -88,9 +88,9 @@ class OpenResponses:
         self._responses: dict[str, _Response] = {}
 
     @property
-    def ids(self) -> tuple[str, ...]:
-        """The responses that are open, the oldest first."""
-        return tuple(self._responses)
+    def speak(self) -> bool:
+        """Whether one of the conversation's is open: its end is told to who waits for an answer."""
+        return any(response.created.get("conversation_id", "") is not None for response in self._responses.values())
 
     def owns(self, item_id: str) -> bool:
         """Say whether an open response made the item."""

@@ -28,6 +28,14 @@ _BY_PARAM = {
 """By the first word of `param`, which is a path into the client event."""
 
 
+def may_refuse(error: Mapping[str, Any]) -> bool:
+    """Say whether an `error` object that says of no command that it is about it may be the refusal of one.
+
+    Others tell what went wrong at the server itself, with its recogniser or its quota.
+    """
+    return error.get("type") == "invalid_request_error"
+
+
 def refused_kind(error: Mapping[str, Any]) -> str | None:
     """Return the type of client event that an `error` object is about; "" for none at all, None where it doesn't say.
 

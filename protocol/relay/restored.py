@@ -1,7 +1,4 @@
-"""What the gateway itself has put into a server's new session: its answers, and the ids that items have there.
-
-A server may give items ids of its own. The client goes on using those that it knows.
-"""
+"""What the gateway itself has put into a server's new session: the answers to it, and what became of it since."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from protocol.relay.kept_history import KeptHistory
-from protocol.relay.refusals import refused_kind
+from protocol.relay.known_ids import KnownIds
+from protocol.relay.refusals import may_refuse, refused_kind
 
 Payload = dict[str, Any]
 
@@ -21,36 +19,43 @@ OWN_COMMANDS = 512
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A command (GA) of the gateway's own; `sent` is it under the ids that the server knows."""
+    """A command of the gateway's own. `item`: what it creates, as the client knows it; `item_id`: the server's id."""
 
-    event: Payload
-    sent: Payload
-
-    @property
-    def kind(self) -> str:
-        """Return its type."""
-        return str(self.event["type"])
+    kind: str
+    event_id: str
+    item: Payload | None = None
+    item_id: str = ""
 
 
 class Restored:
-    """One session of the server's: commands of ours by `sends`, its events (GA) by `answers`."""
+    """One session of the server's: what we tell it, and its events (GA) by `answers`."""
 
-    def __init__(self) -> None:
+    def __init__(self, ids: KnownIds, event_id: Callable[[], str]) -> None:
+        """`event_id` makes the ids of our commands."""
+        self._ids = ids
+        self._event_id = event_id
         self._waiting: deque[Own] = deque(maxlen=OWN_COMMANDS)
         self._added: OrderedDict[str, Own] = OrderedDict()  # by the server's ids, while `done` is still to come
         self._spoken: deque[str] = deque(maxlen=OWN_COMMANDS)  # the user's items of this session
         self._told: dict[str, Payload] = {}
-        self._theirs: dict[str, str] = {}
-        self._ours: dict[str, str] = {}
 
-    def sends(self, event: Payload) -> Payload:
-        """Note a command of ours and return it under the ids that the server knows."""
-        sent = self.to_server(event)
-        if event["type"] == "conversation.item.create":
-            self._told[event["item"]["id"]] = event["item"]
-            sent = {**sent, "item": event["item"]}
-        self._waiting.append(Own(event, sent))
-        return sent
+    def updates(self, session: Payload) -> Payload:
+        """Note settings that the server is told, and return the command (GA)."""
+        return self._sends(Own("session.update", self._event_id()), session=session)
+
+    def creates(self, item: Payload) -> Payload:
+        """Note an item that the server is told under the id that the client knows, and return the command (GA)."""
+        self._ids.told(item["id"])
+        return self._creates(item, item["id"])
+
+    def _creates(self, item: Payload, theirs: str, **fields: Any) -> Payload:
+        self._told[item["id"]] = item
+        own = Own("conversation.item.create", self._event_id(), item, theirs)
+        return self._sends(own, **fields, item={**item, "id": theirs})
+
+    def _sends(self, own: Own, **fields: Any) -> Payload:
+        self._waiting.append(own)
+        return {"type": own.kind, "event_id": own.event_id, **fields}
 
     def answers(self, event: Payload) -> Own | None:
         """Return the command of ours that an event answers; None: it is for the client."""
@@ -72,20 +77,24 @@ class Restored:
     def _refused(self, error: Payload) -> Own | None:
         """Servers take commands in order: what names none is about the oldest, unless it speaks of something else."""
         event_id, kind = error.get("event_id"), refused_kind(error)
-        return self._take(lambda own: own.event["event_id"] == event_id or kind is None or own.kind == kind)
+        any_of_ours = kind is None and may_refuse(error)
+        own = self._take(lambda own: own.event_id == event_id or any_of_ours or own.kind == kind)
+        if own is not None and own.item is not None and self._told.get(ours := own.item["id"]) is own.item:
+            del self._told[ours]
+            self._ids.refused(ours)
+        return own
 
     def _item(self, kind: str, item: Payload) -> Own | None:
         theirs = item["id"]
         if kind == "conversation.item.done" and theirs in self._added:
             return self._added.pop(theirs)
-        own = self._take(lambda own: own.event.get("item", {}).get("id") == theirs)
+        own = self._take(lambda own: own.item is not None and own.item_id == theirs)
         if own is None and theirs not in self._spoken:
-            own = self._take(lambda own: _alike(own.event.get("item"), item))
-        if own is None:
+            own = self._take(lambda own: _alike(own.item, item))
+        if own is None or own.item is None:
             return None
-        ours = own.event["item"]["id"]
-        if ours != theirs:
-            self._theirs[ours], self._ours[theirs] = theirs, ours
+        if self._told.get(ours := own.item["id"]) is own.item:
+            self._ids.given(ours, theirs)
         if kind == "conversation.item.added":
             self._added[theirs] = own
             if len(self._added) > OWN_COMMANDS:
@@ -94,11 +103,9 @@ class Restored:
 
     def _deleted(self, theirs: str) -> Own | None:
         """The server has an item no more; one that was deleted by us is told anew."""
-        own = self._take(lambda own: own.sent.get("item_id") == theirs)
+        own = self._take(lambda own: own.kind == "conversation.item.delete" and own.item_id == theirs)
         if own is None:
-            self._told.pop(self._ours.get(theirs, theirs), None)
-        elif (ours := self._ours.pop(theirs, None)) is not None and self._theirs.get(ours) == theirs:
-            del self._theirs[ours]
+            self._told.pop(self._ids.of_client(theirs), None)
         return own
 
     def _take(self, wanted: Callable[[Own], bool]) -> Own | None:
@@ -107,31 +114,25 @@ class Restored:
             self._waiting.remove(found)
         return found
 
-    def to_tell_anew(self, history: KeptHistory) -> list[Payload]:
-        """Return what makes the server's conversation agree with `history` (events without ids): the client has said
-        since how much of an item was heard, and only an item's audio can be truncated.
+    def tells_anew(self, history: KeptHistory) -> list[Payload]:
+        """Note and return the commands (GA) that make the server's conversation agree with `history`.
+
+        The client has said since how much of an item was heard, and only an item's audio can be truncated. So it is
+        replaced: by another behind it, since that place is known to be there, and under an id that the server has never
+        had, since it may refuse one that was deleted.
         """
-        events: list[Payload] = []
+        commands: list[Payload] = []
         for item_id, told in list(self._told.items()):
             item = history.item(item_id)
             if item == told or not history.is_earlier(item_id):
                 continue
-            events.append({"type": "conversation.item.delete", "item_id": item_id})
+            before = self._ids.of_server(item_id)
             del self._told[item_id]
             if item is not None:
-                before = history.before(item_id)
-                events.append({"type": "conversation.item.create", "previous_item_id": before, "item": item})
-        return events
-
-    # --- names -----------------------------------------------------------------------------------------------------
-
-    def to_client(self, event: Payload) -> Payload:
-        """Return an event of the server's (GA) under the ids that the client knows; as it is where none differs."""
-        return _renamed(event, self._ours)
-
-    def to_server(self, event: Payload) -> Payload:
-        """Return a command, in either dialect, under the ids that the server knows; as it is where none differs."""
-        return _renamed(event, self._theirs)
+                commands.append(self._creates(item, self._ids.renewed(item_id), previous_item_id=before))
+            deletes = Own("conversation.item.delete", self._event_id(), item_id=before)
+            commands.append(self._sends(deletes, item_id=before))
+        return commands
 
 
 def _alike(ours: Any, theirs: Payload) -> bool:
@@ -150,26 +151,3 @@ def _words(item: Mapping[str, Any]) -> str:
     if any("audio" in str(part.get("type")) for part in parts):
         return "\0"
     return " ".join(word for part in parts for word in str(part.get("text") or "").split())
-
-
-def _renamed(event: Payload, names: Mapping[str, str]) -> Payload:
-    if not names:
-        return event
-    changed = {
-        key: names[value]
-        for key in ("item_id", "previous_item_id")
-        if isinstance(value := event.get(key), str) and value in names
-    }
-    renamed: Payload = {**event, **changed} if changed else event
-    item, response = event.get("item"), event.get("response")
-    if isinstance(item, dict) and _named(item, names):
-        renamed = {**renamed, "item": {**item, "id": names[item["id"]]}}
-    if isinstance(response, dict) and isinstance(given := response.get("input"), list):
-        if any(_named(one, names) for one in given):
-            inputs = [{**one, "id": names[one["id"]]} if _named(one, names) else one for one in given]
-            renamed = {**renamed, "response": {**response, "input": inputs}}
-    return renamed
-
-
-def _named(item: Any, names: Mapping[str, str]) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("id"), str) and item["id"] in names

@@ -176,6 +176,33 @@ def test_who_only_says_that_they_hear_the_user_and_talks_on_has_not_given_way(
     assert (talk.overlap.yielded_after is None) == (talk.overlap.stopped_after is None) == goes_on
 
 
+@pytest.mark.parametrize("hangs_up", [False, True])
+def test_nor_has_it_given_way_to_a_user_who_speaks_again_or_hangs_up_before_that_is_known(hangs_up: bool) -> None:
+    talk = Over()
+    talk.agent_says((ms(640), LOUD))
+    talk.quiet(ms(512))
+    talk.hear(*frames(ms(192)))
+    talk.saw(PlayoutCut("a", 0))
+    for voice in (0.9, 0.9, *[0.0] * 6, *[0.9] * (0 if hangs_up else 6)):
+        talk.agent_frame(LOUD)
+        talk.hear(voice, voice)
+    talk.meter.close(talk.now)
+    outcomes = [(overlap.outcome, overlap.yielded_after, overlap.stopped_after) for overlap, _ in talk.overlaps]
+    assert outcomes == [(OverlapOutcome.WENT_ON, None, None)] * (1 if hangs_up else 2)
+
+
+def test_who_speaks_again_after_the_agent_gave_way_finds_it_so() -> None:
+    talk = Over()
+    talk.agent_says((ms(6_000), LOUD))
+    talk.quiet(ms(512))
+    talk.hear(*frames(ms(192)))
+    talk.saw(PlayoutCut("a", 0))
+    talk.quiet(UTTERANCE_GAP + FRAME)
+    talk.hear(*frames(ms(192)))
+    talk.meter.close(talk.now)
+    assert talk.overlap.outcome is OverlapOutcome.YIELDED
+
+
 def test_the_agents_own_voice_in_the_microphone_overlaps_nothing() -> None:
     talk = Over()
     talk.agent_says((ms(6_000), LOUD))

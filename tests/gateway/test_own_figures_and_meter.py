@@ -129,6 +129,7 @@ def same(meter: Figures, own: Figures) -> bool:
 
 
 TURN, CUT_IN = (600, 3_000), (5_100, 6_500)
+WORD, WORD_AGAIN = (5_100, 5_500), (5_860, 6_500)
 
 
 def gives_way(cancelled_at_ms: int, *, tells: bool) -> Server:
@@ -169,6 +170,30 @@ def goes_on(*, tells: bool) -> Server:
     return server
 
 
+def goes_on_twice(ends_at_ms: int) -> Server:
+    """An agent that tells of both words that the user says over it, and talks on until `ends_at_ms`."""
+    server = Server()
+    server.hears(*TURN)
+    server.begins(3_400, "resp_1")
+    server.speaks(3_600, ends_at_ms, "resp_1")
+    server.hears(*WORD)
+    server.hears(*WORD_AGAIN)
+    server.is_done(ends_at_ms, "resp_1", "cancelled" if ends_at_ms < 9_000 else "completed")
+    return server
+
+
+def told_of_the_second() -> Server:
+    """An agent that is deaf to the first word and gives way to the second."""
+    server = Server()
+    server.hears(*TURN)
+    server.begins(3_400, "resp_1")
+    server.speaks(3_600, 6_080, "resp_1")
+    server.hears(*WORD, tells=False)
+    server.hears(*WORD_AGAIN)
+    server.is_done(6_080, "resp_1", "cancelled")
+    return server
+
+
 def nodded_and_answered() -> Server:
     """A sound without words, and then the answer."""
     server = Server()
@@ -193,13 +218,19 @@ def one_of_two_answered() -> Server:
         (sent_whole(6_000), [TURN], [CUT_IN], Figures("", [600, 700], [200], [200])),
         (goes_on(tells=False), [TURN], [CUT_IN], Figures("", [600], unanswered=1, went_on=1)),
         (goes_on(tells=True), [TURN], [CUT_IN], Figures("", [600], unanswered=1, went_on=1)),
+        (goes_on_twice(9_040), [TURN], [WORD, WORD_AGAIN], Figures("", [600], unanswered=2, went_on=2)),
+        (goes_on_twice(5_980), [TURN], [WORD, WORD_AGAIN], Figures("", [600], [120], [140], unanswered=2, went_on=1)),
+        (told_of_the_second(), [TURN], [WORD, WORD_AGAIN], Figures("", [600], [200], [200], unanswered=2, went_on=1)),
         (sent_whole(1_600), [TURN], [CUT_IN], Figures("", [600, 700], ended=1)),
         (gives_way(5_340, tells=False), [TURN], [CUT_IN], Figures("", [600, 700], [240], [260])),
         (gives_way(5_900, tells=False), [TURN], [CUT_IN], Figures("", [600, 700], [180], [260])),
         (nodded_and_answered(), [TURN], [], Figures("", [1_900])),
         (one_of_two_answered(), [(600, 3_000), (27_000, 30_000)], [], Figures("", [600], unanswered=1)),
     ],
-    ids=["cut", "whole", "went-on", "told-and-went-on", "ended", "untold", "silent", "nod", "unanswered"],
+    ids=[
+        "cut", "whole", "went-on", "told-and-went-on", "twice", "then-gave-way", "second-told", "ended", "untold",
+        "silent", "nod", "unanswered",
+    ],
 )  # fmt: skip
 async def test_a_client_and_the_meter_have_the_same_figures_of_the_same_stream(
     time: FedTime,

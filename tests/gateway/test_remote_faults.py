@@ -16,7 +16,7 @@ from tests.gateway.conftest import Serve
 from tests.gateway.relayed import DEADLINE_S, talking
 from tests.gateway.scripted_cascade import quiet
 from tests.gateway.test_realtime_endpoint import closed
-from tests.gateway.test_remote_servers import CREATED, FakeServer, Handler, before, fake_server
+from tests.gateway.test_remote_servers import CREATED, FakeServer, before, fake_server
 
 Event = dict[str, Any]
 
@@ -181,12 +181,15 @@ async def test_a_truncate_after_the_restore_is_answered_here_and_the_server_told
             await talker.send("conversation.item.truncate", **TRUNCATE)
             answered = await talker.next()
             await talker.until("last")
+            await sessions.until(3)
     assert answered["type"] == "conversation.item.truncated"
     assert talker.events[-2] == answered  # and no answer to what the gateway told the server
-    assert [event["type"].rpartition(".")[2] for event in sessions.later] == ["create", "delete", "create"]
-    assert text_of(sessions.later[0]) == SAID
-    assert 0 < len(text_of(sessions.later[2])) < len(SAID) // 2
-    assert sessions.later[2]["previous_item_id"] == "root"
+    told, replaced, gone = sessions.later
+    assert [event["type"].rpartition(".")[2] for event in sessions.later] == ["create", "create", "delete"]
+    assert text_of(told) == SAID
+    assert 0 < len(text_of(replaced)) < len(SAID) // 2
+    assert replaced["previous_item_id"] == gone["item_id"] == told["item"]["id"] == "item_a"
+    assert replaced["item"]["id"] != "item_a"  # which the server may not take again
 
 
 async def test_a_truncate_on_its_way_when_the_server_is_lost_is_answered(serve: Serve) -> None:
@@ -324,6 +327,48 @@ async def test_items_that_a_server_renames_stay_what_they_were_to_the_client(ser
     assert list(conversation.values()) == ["B.", "C."]
 
 
+def renumbered(value: Any, ids: dict[str, str]) -> Any:
+    """Return events with other ids in them."""
+    if isinstance(value, dict):
+        return {key: renumbered(inner, ids) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [renumbered(inner, ids) for inner in value]
+    return ids.get(value, value) if isinstance(value, str) else value
+
+
+async def test_a_server_that_counts_anew_speaks_of_new_items_under_ids_that_the_client_does_not_know(
+    serve: Serve,
+) -> None:
+    """Of two items one had words. It is the new session's first, and the answer to it the second."""
+    counted = {"item_u": "item_1", "item_a": "item_2", "resp_1": "resp_1"}
+
+    async def first(_fake: FakeServer, socket: ServerConnection) -> None:
+        await say(socket, *renumbered((*TURN, *reply(SAID, quiet(4_000))), counted))
+        await vanish(socket)
+
+    def count_anew(event: Event) -> list[Event]:
+        if event["type"] != "conversation.item.create":
+            return [{"type": "last"}]
+        own = {"item": {**event["item"], "id": "item_1", "status": "completed"}, "previous_item_id": None}
+        restored: list[Event] = [
+            {"type": kind, **own} for kind in ("conversation.item.added", "conversation.item.done")
+        ]
+        return [*restored, *renumbered(reply("Anew.", quiet(2_000)), counted), {"type": "told"}]
+
+    sessions = Sessions(first, count_anew)
+    async with fake_server(sessions) as fake, before(serve, fake) as gateway:
+        async with talking(gateway.url("?model=theirs"), lawful=False) as talker:
+            await talker.until("told")
+            spoken = [event for event in talker.events if event["type"] == "response.output_audio.delta"]
+            await talker.send("conversation.item.truncate", **{**TRUNCATE, "item_id": spoken[1]["item_id"]})
+            await talker.until("last")
+    assert spoken[0]["item_id"] == "item_2"
+    assert spoken[1]["item_id"] not in ("item_1", "item_2")
+    assert spoken[1]["response_id"] != "resp_1"
+    truncated = sessions.later[-1]
+    assert (truncated["type"], truncated["item_id"]) == ("conversation.item.truncate", "item_2")
+
+
 async def test_half_a_surrogate_pair_in_a_server_s_words_passes_and_is_restored_as_what_can_be_sent(
     serve: Serve,
 ) -> None:
@@ -371,19 +416,22 @@ async def test_a_session_that_expires_with_a_bare_close_ends_with_a_code_that_ca
             assert await closed(talker.socket) == (1000, "")
 
 
-async def test_updates_that_nobody_answers_are_refused_before_they_fill_the_memory(serve: Serve) -> None:
-    async def first(_fake: FakeServer, socket: ServerConnection) -> None:
-        async for _ in socket:
-            pass
+async def test_updates_that_nobody_answers_are_all_sent_on_and_the_last_but_32_are_told_to_the_next_session(
+    serve: Serve,
+) -> None:
+    async def first(fake: FakeServer, socket: ServerConnection) -> None:
+        for _ in range(35):
+            await fake.next(socket)
+        await vanish(socket)
 
-    handler: Handler = first
-    async with fake_server(handler) as fake, before(serve, fake) as gateway:
+    sessions = Sessions(first, nothing)
+    async with fake_server(sessions) as fake, before(serve, fake) as gateway:
         async with talking(gateway.url("?model=theirs"), lawful=False) as talker:
-            for number in range(33):
-                session = {"type": "realtime", "instructions": str(number)}
-                await talker.send("session.update", session=session, event_id=f"event_{number}")
-            refused = (await talker.until("error"))["error"]
             await talker.send("session.update", session={"type": "realtime"}, event_id="e" * 513)
             too_long = (await talker.until("error"))["error"]
-    assert (refused["code"], refused["event_id"]) == ("too_many_updates", "event_32")
+            for number in range(35):
+                await talker.send("session.update", session={"type": "realtime", "instructions": str(number)})
+            await sessions.until(1)
     assert (too_long["code"], too_long["event_id"]) == ("string_above_max_length", None)
+    assert [event["session"]["instructions"] for event in fake.received] == [str(number) for number in range(35)]
+    assert sessions.later[0]["session"] == {"type": "realtime", "instructions": "2"}

@@ -86,6 +86,21 @@ def test_a_running_response_that_fails_tells_of_the_turn_behind_it_too() -> None
     assert [event["type"] for event in told] == ["response.done"]
 
 
+def test_what_is_said_beside_the_conversation_answers_nothing_of_it() -> None:
+    told = lost_after(VAD, created(conversation_id=None), *TURN)
+    assert [event["type"] for event in told] == ["response.done", "response.created", "response.done"]
+    ends = OpenEnds()
+    ends.asked(Asked("response.create", "e1", "e1", 0, beside=True))
+    told = lost_after(VAD, *TURN, ends=ends)
+    assert [event["type"] for event in told] == ["response.created", "response.done", "error"]
+
+
+def test_an_answer_that_was_asked_for_is_told_once() -> None:
+    ends = OpenEnds()
+    ends.asked(Asked("response.create", "e1", "e1", 0))
+    assert [event["type"] for event in lost_after(VAD, *TURN, ends=ends)] == ["error"]
+
+
 def test_a_turn_that_the_client_commits_is_due_nothing_until_it_asks() -> None:
     ends = OpenEnds()
     ends.saw(VAD)

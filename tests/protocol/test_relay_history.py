@@ -128,7 +128,6 @@ def test_what_was_said_in_a_lost_session_is_told_from_what_was_said_since() -> N
     kept.lost()
     kept.saw(added(message("b", "user", text("B.")), "a"))
     assert [kept.is_earlier(item_id) for item_id in ("a", "b", "c")] == [True, False, False]
-    assert (kept.before("a"), kept.before("b")) == ("root", "a")
 
 
 def test_calls_come_back_with_their_results_and_neither_alone_as_a_result() -> None:
@@ -206,25 +205,30 @@ def test_settings_that_no_event_could_show_are_refused_before_they_are_sent_on()
     assert (refused.value.code, refused.value.param) == ("event_too_large", "session")
 
 
-def test_updates_without_an_answer_are_bounded_in_number() -> None:
+@pytest.mark.parametrize("more", [0, 1])
+def test_of_more_updates_than_may_wait_the_oldest_count_as_accepted(more: int) -> None:
     kept = KeptSettings()
-    for number in range(WAITING_UPDATES):
-        kept.asked(f"e{number}", {"instructions": str(number)})
-    with pytest.raises(ProtocolError) as refused:
-        kept.asked("more", {"instructions": "More."})
-    assert refused.value.code == "too_many_updates"
-    kept.answered("e0", accepted=True)
-    kept.asked("more", {"instructions": "More."})
-    kept.answered("more", accepted=True)
-    assert kept.accepted == {"instructions": "More."}
+    for number in range(WAITING_UPDATES + more):
+        kept.asked(f"e{number}", {"instructions": str(number), f"tool_{number}": number})
+    kept.lost()
+    assert kept.accepted == ({"instructions": "0", "tool_0": 0} if more else {})
 
 
-def test_updates_without_an_answer_are_bounded_in_bytes() -> None:
+@pytest.mark.parametrize(("count", "accepted"), [(4, False), (5, True)])
+def test_so_do_the_oldest_of_more_bytes(count: int, accepted: bool) -> None:
     kept = KeptSettings()
-    eighth = {"instructions": "x" * (WAITING_BYTES // 8)}
-    for number in range(7):
-        kept.asked(f"e{number}", eighth)
-    with pytest.raises(ProtocolError) as refused:
-        kept.asked("e8", eighth)
-    assert refused.value.code == "too_many_updates"
-    kept.asked("e9", {"instructions": ""})
+    for number in range(count):
+        kept.asked(f"e{number}", {"instructions": "x" * (WAITING_BYTES // 4 - 100)})
+    kept.lost()
+    assert bool(kept.accepted) == accepted
+
+
+def test_an_update_before_one_that_was_accepted_was_not() -> None:
+    kept = KeptSettings()
+    for event_id in ("e1", "e2", "e3"):
+        kept.asked(event_id, {"instructions": event_id, event_id: 1})
+    kept.answered("e2", accepted=True)
+    kept.answered("e1", accepted=True)
+    assert kept.accepted == {"instructions": "e2", "e2": 1}
+    kept.answered("e3", accepted=True)
+    assert kept.accepted == {"instructions": "e3", "e2": 1, "e3": 1}

@@ -43,20 +43,73 @@ def asked(kind: str, event_id: str, **others: Any) -> Asked:
     return Asked(kind, event_id, None, 0, **others)
 
 
-def test_it_settles_the_oldest_of_its_kind_and_without_a_kind_the_only_one_that_waits() -> None:
+REFUSED = {"type": "invalid_request_error", "param": None, "code": "invalid_value"}
+UPDATED = {"type": "session.updated", "session": {}}
+CREATED = {"type": "response.created", "response": {"id": "resp_1"}}
+FAULT = ("upstream_lost", "The server behind `mac` broke off.")
+
+
+def answered_at_the_end(ends: OpenEnds) -> list[Any]:
+    """Return the event ids of the commands that are answered when the server is lost."""
+    return [event["error"]["event_id"] for event in ends.close(FAULT, 0, CountingIds())]
+
+
+def test_it_settles_the_oldest_of_its_kind() -> None:
     ends = waiting(
         asked("conversation.item.create", "e1"), asked("session.update", "e2"), asked("session.update", "e3")
     )
-    assert ends.refused({"param": None, "code": "invalid_value"}) is None
+    assert ends.refused(REFUSED) is None
     found = ends.refused({"param": "session.tools[0]", "code": "invalid_value"})
     assert found is not None
     assert found.event_id == "e2"
-    answered = ends.saw({"type": "session.updated", "session": {}})
+    answered = ends.saw(UPDATED)
     assert answered is not None
     assert answered.event_id == "e3"
-    last = ends.refused({"param": None, "code": "invalid_value"})
-    assert last is not None
-    assert last.event_id == "e1"
+
+
+@pytest.mark.parametrize("error", [REFUSED, {"type": "server_error", "param": None, "code": "rate_limit_exceeded"}])
+@pytest.mark.parametrize(("kind", "answer"), [("session.update", UPDATED), ("response.create", CREATED)])
+def test_a_command_that_an_error_says_nothing_of_still_gets_its_answer_or_is_told_that_the_server_is_lost(
+    error: dict[str, Any], kind: str, answer: dict[str, Any]
+) -> None:
+    command = Asked(kind, "e1", "mine", 0)
+    ends = waiting(command)
+    assert ends.refused(error) is None
+    assert ends.saw(answer) == command
+    lost = waiting(command)
+    lost.refused(error)
+    assert answered_at_the_end(lost) == ["mine"]
+
+
+def test_one_that_was_refused_so_takes_no_answer_from_a_later_one_and_is_forgotten_with_it() -> None:
+    ends = waiting(Asked("session.update", "e1", "one", 0))
+    ends.refused(REFUSED)
+    ends.asked(Asked("session.update", "e2", "two", 0))
+    answered = ends.saw(UPDATED)
+    assert answered is not None
+    assert answered.event_id == "e2"
+    assert ends.saw(UPDATED) is None
+    assert answered_at_the_end(ends) == []
+
+
+def test_of_what_waits_only_the_one_that_no_error_spoke_of_can_be_the_next_one_s() -> None:
+    ends = waiting(Asked("session.update", "e1", "one", 0))
+    ends.refused(REFUSED)
+    ends.asked(Asked("response.create", "e2", "two", 0))
+    ends.refused(REFUSED)
+    ends.refused(REFUSED)
+    assert answered_at_the_end(ends) == ["one", "two"]
+
+
+def test_a_request_that_was_refused_so_takes_no_answer_that_is_due_by_itself() -> None:
+    detection = {"audio": {"input": {"turn_detection": {"type": "server_vad"}}}}
+    ends = waiting(asked("response.create", "e1"))
+    ends.saw({"type": "session.created", "session": detection})
+    ends.refused(REFUSED)
+    ends.saw({"type": "input_audio_buffer.speech_stopped", "item_id": "u"})
+    assert ends.saw({"type": "input_audio_buffer.committed", "item_id": "u"}) is None
+    assert ends.saw(CREATED) is None
+    assert ends.saw({"type": "response.created", "response": {"id": "resp_2"}}) is not None
 
 
 def test_a_response_of_the_vad_s_is_told_from_one_that_was_asked_for_by_its_metadata() -> None:
