@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 from models.interfaces import EngineError
 
@@ -37,14 +37,23 @@ RESULT_WAITS_FRAMES = 38
 (chosen: longer than "let me look that up")."""
 
 CUT_IN_FRAMES = 12
-"""A user's word that is so old, 1 s, as the model falls silent was said into its speech and is answered by nothing; a
-younger one may be why it fell silent (chosen: words come half a second late, and it takes as long to give way)."""
+"""A user's word that is so old, 1 s, as the model falls silent was said into its speech, and the model answers it if it
+wants to; a younger one may be why it fell silent, and is to be answered (chosen: words come half a second late, and it
+takes as long to give way)."""
 
 SILENT_FRAMES = 10
 """Silence that is heard before what is heard counts as silence: the ears have a window of a few frames (chosen)."""
 
 Forced = tuple[int | None, int | None]
 """Text token and function token of one frame; None leaves the model's own choice."""
+
+
+class _Waiting(NamedTuple):
+    """A frame that waits to be forced. `ends_result`: its function token is the last one of a tool's result."""
+
+    text: int | None
+    function: int | None
+    ends_result: bool = False
 
 
 class Steering:
@@ -57,7 +66,7 @@ class Steering:
 
     def __init__(self, bos: int, eos: int, pad: int) -> None:
         self._bos, self._eos, self._pad = bos, eos, pad
-        self._queue: deque[Forced] = deque()
+        self._queue: deque[_Waiting] = deque()
         self._may_speak = True
         self._speaking = False
         self._unanswered: int | None = None  # frames that an answer has been due, None: nothing to answer
@@ -75,20 +84,22 @@ class Steering:
     @property
     def reads(self) -> bool:
         """Whether the next token that is forced is one of a tool's result."""
-        return bool(self._queue) and self._queue[0][1] is not None
+        return bool(self._queue) and self._queue[0].function is not None
 
     def force(self, *tokens: Forced) -> None:
         """Force `tokens` in the next frames, after those that wait."""
-        self._queue.extend(tokens)
+        self._queue.extend(_Waiting(*each) for each in tokens)
 
     def read(self, *tokens: int) -> None:
         """Have a tool's result read, after what else is to be forced; the model is silent meanwhile."""
-        self.force(*((self._pad, token) for token in tokens))
+        last = len(tokens) - 1
+        self._queue.extend(_Waiting(self._pad, token, at == last) for at, token in enumerate(tokens))
 
     def stop(self) -> None:
         """Make the model yield the floor in the next frame; words that wait are dropped, a tool's result is not."""
-        results = [tokens for tokens in self._queue if tokens[1] is not None]
-        self._queue = deque([(self._eos, results[0][1] if results else None), *results[1:]])
+        results = [frame for frame in self._queue if frame.function is not None]
+        first = results[0]._replace(text=self._eos) if results else _Waiting(self._eos, None)
+        self._queue = deque([first, *results[1:]])
         self._result_waited = RESULT_WAITS_FRAMES
 
     def words_heard(self) -> None:
@@ -105,8 +116,8 @@ class Steering:
         """The model has spoken, or has given way to a user who spoke just now."""
         cut_in = self._since_word is not None and self._since_word <= CUT_IN_FRAMES
         self._speaking = False
-        self._may_speak = cut_in or self._due_after
-        self._unanswered = 0 if self._may_speak else None
+        self._may_speak = self._since_word is not None or self._due_after
+        self._unanswered = 0 if cut_in or self._due_after else None
         self._due_after = False
 
     def call_begun(self) -> None:
@@ -125,10 +136,10 @@ class Steering:
         if self._since_word is not None:
             self._since_word += 1
         if self._queue and not self._result_waits():
-            forced_text, forced_function = self._taken()
+            forced = self._taken()
             return (
-                text if forced_text is None else forced_text,
-                function if forced_function is None else forced_function,
+                text if forced.text is None else forced.text,
+                function if forced.function is None else forced.function,
             )
         if self._unanswered is not None and not self._speaking and not self._writes_call and not self._open_calls:
             self._unanswered += 1
@@ -143,7 +154,7 @@ class Steering:
         """Return the function token of a step without voice, given the model's choice: there is no text meanwhile."""
         if not self.reads:
             return function
-        token = self._taken()[1]
+        token = self._taken().function
         assert token is not None
         return token
 
@@ -153,13 +164,13 @@ class Steering:
         self._result_waited += 1
         return True
 
-    def _taken(self) -> Forced:
-        tokens = self._queue.popleft()
-        if tokens[1] is not None and not self.reads:  # the end of a result: the model speaks about it
+    def _taken(self) -> _Waiting:
+        frame = self._queue.popleft()
+        if frame.ends_result:  # the model speaks about it
             self._result_waited = 0
             self._open_calls = max(0, self._open_calls - 1)
             self._answer_due()
-        return tokens
+        return frame
 
     def _answer_due(self) -> None:
         self._may_speak, self._unanswered, self._due_after = True, 0, self._speaking
