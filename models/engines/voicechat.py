@@ -49,8 +49,9 @@ says meanwhile waits for it."""
 SPEECH_TAIL = 17
 """Least frames without text behind words that it is made to say, so that the voice can finish (NVIDIA's wrapper)."""
 
-_LEAD_SAMPLES = 480
-"""Silence at the start of the output, 20 ms, so that the resampler never runs dry."""
+_LEAD_SAMPLES = 1_056
+"""Silence at the start of the output, 44 ms by which all that it says comes later, so that the resampler never runs
+dry: soxr gives its output in blocks (from 1,005 samples on no frame of ten minutes lacks any; the rest is margin)."""
 
 _DOWNSAMPLER_LEAD = 48
 """Silence at the start of the input, 2 ms, for the resampler's look-ahead: a frame in then gives a frame out."""

@@ -37,10 +37,11 @@ class Session:
         return " ".join(map(str, tokens))
 
     def push_audio(self, samples: np.ndarray, sample_rate: int) -> list[Any]:
+        """Return a frame of sound, 80 ms of a steady level."""
         text, function = self.steering.next(PAD, PAD)
         self._text_tokens.append(text)
         self._function_tokens.append(function)
-        return []
+        return [SimpleNamespace(kind="audio", samples=np.full(1_764, 0.5, np.float32))]
 
     def step_silently(self, silence: Any) -> int:
         return int(self.steering.next_silently(PAD))
@@ -74,6 +75,17 @@ def test_what_it_is_told_is_done_in_the_models_thread_and_in_order() -> None:
     stream.stop()
     stepped(stream, 1)
     assert session._text_tokens[-1] == EOS
+
+
+def test_its_voice_has_no_gaps_in_all_of_the_longest_conversation() -> None:
+    """The resampler gives its output in blocks: frames of 80 ms in are no frames of 80 ms out."""
+    stream = VoiceChatStream(Session(), None, unused)
+    frames = [np.frombuffer(stream._step(FRAME).pcm, "<i2") for _ in range(8_000)]
+    assert {frame.size for frame in frames} == {1_920}
+    sound = np.concatenate(frames)
+    begins = int(np.argmax(sound != 0))
+    assert sound[begins + 200 :].min() > 16_000
+    assert 0.04 < begins / 24_000 < 0.05, "which is what that costs"
 
 
 def test_an_order_that_cannot_be_obeyed_ends_the_conversation_not_the_session() -> None:
