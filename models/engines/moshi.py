@@ -15,6 +15,7 @@ import numpy as np
 
 from models.duplex_interface import DuplexAbilities, DuplexPrompt, DuplexStep
 from models.engines.duplex_thread import OPENING, DuplexThread
+from models.engines.mlx_runtime import bound_buffer_cache, drop_buffer_cache
 from models.engines.token_text import TokenText
 from models.interfaces import AUDIO_RATE_HZ, EngineError, EngineInfo
 from models.resampling import pcm_from_float
@@ -108,12 +109,14 @@ class MoshiStream:
         try:
             await self._run(self._end)
         except EngineError:
-            self._end()  # the thread is gone, and all of MLX's memory with it
+            self._parts = self._generator = None  # the thread is gone, and all of MLX's memory with it
 
     # --- in the model's thread -------------------------------------------------------------------------------------
 
     def _end(self) -> None:
-        self._parts = self._generator = None
+        if self._parts is not None:
+            self._parts = self._generator = None
+            drop_buffer_cache()
 
     def _step(self, pcm: bytes) -> DuplexStep:
         parts, generator = self._parts, self._generator
@@ -181,10 +184,12 @@ class Moshi:
     # --- in the model's thread -------------------------------------------------------------------------------------
 
     def _load(self, make: Callable[[], MoshiParts]) -> None:
+        bound_buffer_cache()
         self._parts = make()
         stream = MoshiStream(*self._own(), self._thread.run)
         for _ in range(_WARM_UP_FRAMES):
             stream._step(bytes(2 * FRAME_SAMPLES))
+        stream._end()
 
     def _own(self) -> tuple[MoshiParts, Any]:
         """Return modules for one conversation, and their generator."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from models.duplex_interface import DuplexAbilities, DuplexCall, DuplexPrompt, DuplexStep
 from models.engines.duplex_thread import OPENING, DuplexThread
+from models.engines.mlx_runtime import bound_buffer_cache, drop_buffer_cache
 from models.engines.token_text import TokenText
 from models.engines.voicechat_steering import Steering, check_contract, clone, steerable
 from models.engines.voicechat_tools import RESULT_ENDS, CallReader, plain_text, prompt_text, result_text
@@ -130,6 +131,8 @@ class VoiceChatStream:
         session, self._session = self._session, None
         if session is not None:
             session.cancel()
+            del session
+            drop_buffer_cache()
 
     def _step(self, pcm: bytes) -> DuplexStep:
         if self._session is None or len(pcm) != 2 * self._frame:
@@ -268,6 +271,7 @@ class VoiceChat:
                 f"This version of mlx-vlm has no VoiceChat, or can't be imported ({type(error).__name__}): pip install "
                 "'duplex-gateway[duplex]' brings the version that it is written for.",
             ) from error
+        bound_buffer_cache()
         self._session_class = steerable(VoiceChatStreamingSession, VoiceChatOutput, mx)
         try:
             model, processor = load(str(folder), lazy=False, strict=True, trust_remote_code=False)
@@ -285,6 +289,7 @@ class VoiceChat:
         for _ in range(2):  # the first frame of a conversation takes another path than the others
             warm.push_audio(np.zeros(warm.frame_samples, np.float32), sample_rate=warm.input_sample_rate)
         warm.step_silently(self._silence)
+        drop_buffer_cache()
 
     def _known(self, text: str) -> Any:
         """Return a session that has read `text`, None if none has yet."""

@@ -16,6 +16,7 @@ import pytest
 from models.duplex_interface import DuplexPrompt, DuplexStep
 from models.engine_plan import NativePlan
 from models.engines import voicechat
+from models.engines.mlx_runtime import BUFFER_CACHE_BYTES
 from models.engines.tiny_voicechat import BOS, EOS, PAD, SILENCE, build_tiny_voicechat
 from models.engines.voicechat import (
     KEPT_PROMPTS,
@@ -368,6 +369,23 @@ async def test_a_conversation_that_is_closed_is_freed(model: VoiceChat) -> None:
     assert gone() is None
     with pytest.raises(EngineError, match="closed"):
         await stream.step(bytes(FRAME_BYTES))
+
+
+async def test_buffers_that_nobody_uses_any_more_are_few_and_gone_with_the_conversation(
+    model: VoiceChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlx.core as mx
+
+    cleared, limit = [], await model._thread.run(lambda: mx.set_cache_limit(BUFFER_CACHE_BYTES))
+    assert limit == BUFFER_CACHE_BYTES, "by which it was set as the model was loaded"
+    stream = await model.open(DuplexPrompt())
+    gone = weakref.ref(stream._session)
+    monkeypatch.setattr(mx, "clear_cache", lambda: cleared.append(gone() is None))
+    await hear(stream, 2)
+    assert cleared == []
+    await stream.aclose()
+    await stream.aclose()
+    assert cleared == [True], "what it frees is freed before"
 
 
 async def test_a_model_that_is_closed_says_so(checkpoint: Path) -> None:
