@@ -101,7 +101,7 @@ class DuplexModel(Protocol):
     frame_samples: int
 
     async def open(self, prompt: DuplexPrompt) -> DuplexStream:
-        """Return a new conversation, its prompt read, which may take seconds. Raises EngineError."""
+        """Return a new conversation, its prompt read, which may take long for a model's first. Raises EngineError."""
         ...
 
     async def aclose(self) -> None:

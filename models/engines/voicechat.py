@@ -1,14 +1,13 @@
 """NVIDIA's NemotronLabs VoiceChat 11B on mlx-vlm: hears and speaks at once, in frames of 80 ms.
 
 MLX's arrays belong to the thread that made them, so that one thread loads the model, opens conversations and steps all
-of them. A prompt is read at one step of its voice a token, which takes seconds: what was read is kept, and copied for
-the next conversation with the same prompt.
+of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,9 @@ from models.duplex_interface import DuplexAbilities, DuplexCall, DuplexPrompt, D
 from models.engines.duplex_thread import OPENING, DuplexThread
 from models.engines.mlx_runtime import bound_buffer_cache, drop_buffer_cache
 from models.engines.token_text import TokenText
-from models.engines.voicechat_steering import Steering, check_contract, clone, steerable
+from models.engines.voicechat_prompts import Prompts
+from models.engines.voicechat_session import check_contract, clone, steerable
+from models.engines.voicechat_steering import Steering
 from models.engines.voicechat_tools import RESULT_ENDS, CallReader, plain_text, prompt_text, result_text
 from models.interfaces import AUDIO_RATE_HZ, EngineError, EngineInfo
 from models.resampling import PcmResampler, SpeechDownsampler
@@ -34,13 +35,6 @@ LICENCE = ("mlx-community/NemotronLabs-VoiceChat-11B", "OpenMDW-1.1")
 
 LONGEST_S = 600.0
 """Its voice has a window of 7,500 frames: a conversation of ten minutes."""
-
-KEPT_PROMPTS = 4
-"""Prompts whose state is kept (chosen: a few applications on one machine)."""
-
-PROMPT_TOKENS_AT_ONCE = 8
-"""Tokens of a prompt that are read before another conversation's frame may come in between (chosen: the language model
-takes them in one step, and its voice in less than a second on any machine that keeps real time)."""
 
 SILENT_STEPS = 8
 """Tokens of a call, or of a tool's result, that are stepped beside each frame, without its voice: at the pace of speech
@@ -225,10 +219,8 @@ class VoiceChat:
         self.info = EngineInfo("native", name, source, LICENCE[1] if source.startswith(LICENCE[0]) else "")
         self.frame_samples = 0
         self._thread = DuplexThread()
-        self._sessions: Any = None
-        self._session_class: Any = None
         self._silence: Any = None
-        self._prompts: OrderedDict[str, Any] = OrderedDict()  # only the model's thread looks into it
+        self._prompts: Any = None  # Prompts; only the model's thread looks into it
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def load(self, find: Callable[[], Path]) -> None:
@@ -239,18 +231,19 @@ class VoiceChat:
         await self._thread.run(lambda: self._load(find()), OPENING)
 
     async def open(self, prompt: DuplexPrompt) -> VoiceChatStream:
-        """Return a conversation that has read `prompt`, which takes seconds for the first with a prompt.
+        """Return a conversation that has read `prompt`.
 
-        Frames of other conversations come in between. One who gives up waiting leaves nothing behind.
+        It takes a step of the voice for each token by which the prompt is longer than all before, and a step of the
+        language model for each few tokens unless the prompt was read lately. Frames of other conversations come in
+        between. One who gives up waiting leaves nothing behind but the voice's steps, which the next one needs not
+        wait for.
         """
         text = prompt_text(prompt)
         async with self._reading.setdefault(text, asyncio.Lock()):
-            session = await self._thread.run(lambda: self._known(text), OPENING)
-            if session is None:
-                prototype = await self._thread.run(lambda: self._unread(text), OPENING)
-                while await self._thread.run(lambda: prototype.read_prompt(PROMPT_TOKENS_AT_ONCE), OPENING):
-                    pass
-                session = await self._thread.run(lambda: self._keep(text, prototype), OPENING)
+            reading = await self._thread.run(lambda: self._prompts.begin(text), OPENING)
+            while await self._thread.run(lambda: self._prompts.go_on(reading), OPENING):
+                pass
+            session = await self._thread.run(lambda: self._prompts.take(text, reading), OPENING)
         return VoiceChatStream(session, self._silence, self._thread.run)
 
     async def aclose(self) -> None:
@@ -272,46 +265,29 @@ class VoiceChat:
                 "'duplex-gateway[duplex]' brings the version that it is written for.",
             ) from error
         bound_buffer_cache()
-        self._session_class = steerable(VoiceChatStreamingSession, VoiceChatOutput, mx)
+        session_class = steerable(VoiceChatStreamingSession, VoiceChatOutput, mx)
         try:
             model, processor = load(str(folder), lazy=False, strict=True, trust_remote_code=False)
-            self._sessions = model.create_session(processor)
+            sessions = model.create_session(processor)
         except Exception as error:  # of the disk, of the format: the library has no errors of its own
             raise EngineError(
                 "duplex_not_loaded",
                 f"The full-duplex model in {folder.name} can't be loaded ({type(error).__name__}): fetch it anew.",
             ) from error
-        prototype = self._unread("")
-        check_contract(self._session_class, prototype)
-        self._silence = clone(prototype).hear_silence()
-        self.frame_samples = prototype.frame_samples * AUDIO_RATE_HZ // prototype.input_sample_rate
-        warm = self._keep("", prototype)
+        blank = session_class(sessions, system_prompt="", max_streaming_seconds=LONGEST_S)
+        check_contract(session_class, blank)
+        self._silence = clone(blank).hear_silence()
+        self.frame_samples = blank.frame_samples * AUDIO_RATE_HZ // blank.input_sample_rate
+        warm = clone(blank)
         for _ in range(2):  # the first frame of a conversation takes another path than the others
             warm.push_audio(np.zeros(warm.frame_samples, np.float32), sample_rate=warm.input_sample_rate)
         warm.step_silently(self._silence)
+        self._prompts = Prompts(blank, mx)
+        del warm
         drop_buffer_cache()
 
-    def _known(self, text: str) -> Any:
-        """Return a session that has read `text`, None if none has yet."""
-        prototype = self._prompts.get(text)
-        if prototype is None:
-            return None
-        self._prompts.move_to_end(text)
-        return clone(prototype)
-
-    def _unread(self, text: str) -> Any:
-        return self._session_class(self._sessions, system_prompt=text, max_streaming_seconds=LONGEST_S)
-
-    def _keep(self, text: str, prototype: Any) -> Any:
-        """Return a session like `prototype`, which is kept."""
-        self._prompts[text] = prototype
-        while len(self._prompts) > KEPT_PROMPTS:
-            self._prompts.popitem(last=False)
-        return clone(prototype)
-
     def _free(self) -> None:
-        self._prompts.clear()
-        self._sessions = self._session_class = self._silence = None
+        self._prompts = self._silence = None
 
 
 async def load_voicechat(find: Callable[[], Path], source: str = "") -> VoiceChat:
