@@ -83,8 +83,8 @@ class MoshiStream:
         self._words = TokenText(parts.decode)
         self._steps = 0
 
-    async def step(self, pcm: bytes) -> DuplexStep:
-        """Hear one frame of 1,920 samples; see DuplexStream."""
+    async def step(self, pcm: bytes, *, own_voice: bool = False) -> DuplexStep:
+        """Hear one frame of 1,920 samples; see DuplexStream. Whose voice it is makes no difference."""
         found: DuplexStep = await self._run(lambda: self._step(pcm))
         return found
 

@@ -21,7 +21,7 @@ from models.engines.mlx_runtime import bound_buffer_cache, drop_buffer_cache
 from models.engines.token_text import TokenText
 from models.engines.voicechat_prompts import Prompts
 from models.engines.voicechat_session import check_contract, clone, steerable
-from models.engines.voicechat_steering import Steering
+from models.engines.voicechat_steering import RecentVoices, Steering
 from models.engines.voicechat_tools import RESULT_ENDS, CallReader, plain_text, prompt_text, result_text
 from models.interfaces import AUDIO_RATE_HZ, EngineError, EngineInfo
 from models.resampling import PcmResampler, SpeechDownsampler
@@ -69,6 +69,7 @@ class VoiceChatStream:
         self._orders: deque[Callable[[], None]] = deque()  # given outside the model's thread, obeyed in it
         self._calls = CallReader(self._decode, self._silent)
         self._complete: deque[DuplexCall] = deque()
+        self._voices = RecentVoices()
         self._words = TokenText(self._decode)
         self._frame = session.frame_samples * AUDIO_RATE_HZ // session.input_sample_rate
         self._down = SpeechDownsampler()
@@ -91,9 +92,9 @@ class VoiceChatStream:
         """Return all tokens of the function channel so far."""
         return tuple(self._session._function_tokens)
 
-    async def step(self, pcm: bytes) -> DuplexStep:
+    async def step(self, pcm: bytes, *, own_voice: bool = False) -> DuplexStep:
         """Hear one frame of 1,920 samples; see DuplexStream."""
-        found: DuplexStep = await self._run(lambda: self._step(pcm))
+        found: DuplexStep = await self._run(lambda: self._step(pcm, own_voice))
         return found
 
     def answer_call(self, output: str) -> None:
@@ -128,13 +129,15 @@ class VoiceChatStream:
             del session
             drop_buffer_cache()
 
-    def _step(self, pcm: bytes) -> DuplexStep:
+    def _step(self, pcm: bytes, own_voice: bool = False) -> DuplexStep:
         if self._session is None or len(pcm) != 2 * self._frame:
             raise EngineError("duplex_failed", "The full-duplex model was given no whole frame, or is closed.")
         try:
             while self._orders:
                 self._orders.popleft()()
-            text, user_text, takes, yields = self._hear(self._down.feed(pcm))
+            samples = self._down.feed(pcm)
+            self._voices.hear(float(np.abs(samples).mean()), own_voice)
+            text, user_text, takes, yields = self._hear(samples)
             for _ in range(SILENT_STEPS):
                 if self.steering.speaking or not (self._calls.reading or self.steering.reads):
                     break
@@ -161,7 +164,7 @@ class VoiceChatStream:
         session = self._session
         events = session.push_audio(samples, sample_rate=session.input_sample_rate)
         user_text = "".join(event.delta for event in events if event.kind == "user_transcript_delta")
-        if user_text:
+        if user_text and not self._voices.mostly_own:
             self.steering.words_heard()
         for event in events:
             if event.kind == "audio":

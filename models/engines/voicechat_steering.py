@@ -18,6 +18,14 @@ CUT_IN_FRAMES = 12
 wants to; a younger one may be why it fell silent, and is to be answered (chosen: words come half a second late, and it
 takes as long to give way)."""
 
+WORDS_WITHIN_FRAMES = 10
+"""Within so many frames, 0.8 s, the words that are written now were said (chosen: they come about half a second late,
+and a short one lasts a quarter; a longer span would take a quick answer for the echo of what it answers)."""
+
+VOICED_SHARE = 0.1
+"""A frame so loud, of the loudest of them, holds a voice: −20 dB (chosen: rooms are quieter, words within a sentence
+are not)."""
+
 Forced = tuple[int | None, int | None]
 """Text token and function token of one frame; None leaves the model's own choice."""
 
@@ -148,3 +156,22 @@ class Steering:
 
     def _answer_due(self) -> None:
         self._may_speak, self._unanswered, self._due_after = True, 0, self._speaking
+
+
+class RecentVoices:
+    """Whose voice the last frames held: the words that the model writes now were said in them."""
+
+    def __init__(self) -> None:
+        self._frames: deque[tuple[float, bool]] = deque(maxlen=WORDS_WITHIN_FRAMES)
+
+    def hear(self, level: float, own: bool) -> None:
+        """Take the level of a frame, on any scale, and whether it is mostly the agent's own voice."""
+        self._frames.append((level, own))
+
+    @property
+    def mostly_own(self) -> bool:
+        """Whether most frames that held a voice held the agent's own, and there was one."""
+        loudest = max((level for level, _ in self._frames), default=0.0)
+        own = sum(is_own for _, is_own in self._frames)
+        others = sum(level > loudest * VOICED_SHARE for level, is_own in self._frames if not is_own)
+        return own > others
