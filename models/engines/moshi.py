@@ -23,8 +23,11 @@ from models.resampling import pcm_from_float
 MODEL = "kyutai/moshiko-mlx-q4"
 """The smallest of Kyutai's conversions; …-q8 and …-bf16 are the others."""
 
-LICENCE = ("kyutai/moshiko-mlx", "CC-BY-4.0")
-"""How the names of Kyutai's weights begin, and their licence by the model card."""
+LICENCE = ("kyutai/moshik", "CC-BY-4.0")
+"""How the names of Kyutai's weights begin, and their licence by the model cards."""
+
+VOICES = ("moshiko", "moshika")
+"""The voices that Kyutai has published, each as weights of its own that are named after it."""
 
 TEXT_FILE = "tokenizer_spm_32k_3.model"
 CODEC_FILE = "tokenizer-e351c8d8-checkpoint125.safetensors"
@@ -37,6 +40,10 @@ FRAME_SAMPLES = 1_920
 
 LONGEST_S = 300.0
 """Five minutes, as Kyutai's own server allows; all steps of a conversation are allocated at its start."""
+
+STATE_BYTES = 2_000_000_000
+"""What a conversation takes at its longest, computed from Kyutai's configuration: 32 layers' keys and values of 4,096
+numbers, bfloat16, 524 kB a frame."""
 
 TEMPERATURE = 0.8
 """Of words and sound alike, as mlx-audio has it."""
@@ -151,20 +158,20 @@ class MoshiStream:
 class Moshi:
     """DuplexModel over mlx-audio's Moshi; `make` loads it, in the thread that then owns it."""
 
-    abilities = DuplexAbilities(
-        marks=False,
-        hears_words=False,
-        instructions=False,
-        tools=False,
-        steered=False,
-        voices=("moshiko",),
-        languages=("en",),
-        longest_s=LONGEST_S,
-    )
     frame_samples = FRAME_SAMPLES
 
     def __init__(self, name: str = "Moshi", source: str = "") -> None:
         self.info = EngineInfo("native", name, source, LICENCE[1] if source.startswith(LICENCE[0]) else "")
+        self.abilities = DuplexAbilities(
+            marks=False,
+            hears_words=False,
+            instructions=False,
+            tools=False,
+            steered=False,
+            voices=(_voice_of(source or MODEL),),
+            languages=("en",),
+            longest_s=LONGEST_S,
+        )
         self._thread = DuplexThread()
         self._parts: MoshiParts | None = None
 
@@ -184,8 +191,8 @@ class Moshi:
     # --- in the model's thread -------------------------------------------------------------------------------------
 
     def _load(self, make: Callable[[], MoshiParts]) -> None:
-        bound_buffer_cache()
         self._parts = make()
+        bound_buffer_cache()
         stream = MoshiStream(*self._own(), self._thread.run)
         for _ in range(_WARM_UP_FRAMES):
             stream._step(bytes(2 * FRAME_SAMPLES))
@@ -198,6 +205,12 @@ class Moshi:
 
     def _free(self) -> None:
         self._parts = None
+
+
+def _voice_of(source: str) -> str:
+    """Return the voice of weights by the name of their folder or repository; others' have none that we know."""
+    name = Path(source).name.lower()
+    return next((voice for voice in VOICES if voice in name), "moshi")
 
 
 def _own(whole: MoshiParts) -> tuple[MoshiParts, Any]:

@@ -36,6 +36,10 @@ LICENCE = ("mlx-community/NemotronLabs-VoiceChat-11B", "OpenMDW-1.1")
 LONGEST_S = 600.0
 """Its voice has a window of 7,500 frames: a conversation of ten minutes."""
 
+STATE_BYTES = 4_000_000_000
+"""What a conversation takes at its longest, computed from the published configuration: its voice keeps 28 layers' keys
+and values of 16 × 72 numbers, float32, twice for guidance, 516 kB a frame; the rest is its language model's."""
+
 SILENT_STEPS = 8
 """Tokens of a call, or of a tool's result, that are stepped beside each frame, without its voice: at the pace of speech
 a call takes ten seconds (NVIDIA's serving does it, too). The number is chosen so that a step stays short: what the user
