@@ -16,8 +16,8 @@ from gateway.settings import SettingsError
 from gateway.settings_sources import load_sourced_settings
 
 NEEDS = {
-    "voicechat": "NemotronLabs VoiceChat 11B on MLX: needs Apple Silicon, and memory for its weights and up to 4 GB for "
-    "a conversation (computed). Others report for 5 bits 8.6 GB of weights, 8.7 to 15.6 GB of memory in use, and 76 to "
+    "voicechat": "NemotronLabs VoiceChat 11B on MLX: needs Apple Silicon, memory for its weights and up to 4 GB for a "
+    "conversation (computed). Others report for 5 bits 8.6 GB of weights, 8.7 to 15.6 GB of memory in use, and 76 to "
     "79 ms for each 80 ms of audio on an M5 Pro: a slower machine falls behind. Nothing of it is measured here",
     "moshi": "Moshi 7B on MLX: needs Apple Silicon; 4 bits are about 4 GB of weights, beside up to 2 GB for a "
     "conversation (computed). Its speed is not measured here",

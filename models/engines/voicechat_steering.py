@@ -85,7 +85,7 @@ class Steering:
         self._result_waited = RESULT_WAITS_FRAMES
 
     def words_heard(self) -> None:
-        """The user has said something; while the model speaks that may be a nod, or its own echo."""
+        """The user has said something; while the model speaks that may be a nod, which needs no answer."""
         self._since_word = 0
         if not self._speaking:
             self._may_speak, self._unanswered = True, 0
