@@ -26,8 +26,8 @@ STATE_NAMES = (
 )  # fmt: skip
 """What of its objects is used."""
 
-CACHE_NAMES = ("keys", "values", "offset", "trim")
-"""What of its voice's caches is used, of each layer's; and `max_size` where there is one, the layer's window."""
+CACHE_NAMES = {"_tts_cache": ("keys", "values", "offset", "trim"), "_language_cache": ("state",)}
+"""What of its caches is used, of each layer's; of the voice's `max_size`, too, if there is one: the layer's window."""
 
 SILENT_FRAMES = 10
 """Silence that is heard before what is heard counts as silence: the ears have a window of a few frames (chosen)."""
@@ -38,8 +38,9 @@ def check_contract(session_class: Any, session: Any | None = None) -> None:
     missing = [name for name in SESSION_NAMES if not hasattr(session_class, name)]
     if session is not None:
         missing += [name for name in STATE_NAMES if not _has(session, name)]
-        caches = getattr(session, "_tts_cache", ())
-        missing += [f"_tts_cache.{name}" for name in CACHE_NAMES if not all(hasattr(each, name) for each in caches)]
+        for caches, names in CACHE_NAMES.items():
+            layers = getattr(session, caches, ())
+            missing += [f"{caches}.{name}" for name in names if not all(hasattr(layer, name) for layer in layers)]
     if missing:
         raise EngineError(
             "duplex_incompatible",

@@ -388,8 +388,6 @@ async def test_each_name_of_a_sessions_state_is_looked_for(model: VoiceChat) -> 
     class Lacking:
         """The session, but for one name."""
 
-        _tts_cache: Any
-
         def __init__(self, whole: Any, path: str) -> None:
             self._whole, self._path = whole, path
 
@@ -406,11 +404,12 @@ async def test_each_name_of_a_sessions_state_is_looked_for(model: VoiceChat) -> 
         with pytest.raises(EngineError) as caught:
             check_contract(type(stream._session), Lacking(stream._session, path))
         assert path in caught.value.message
-    for name in CACHE_NAMES:
-        lacking = Lacking(stream._session, "")
-        lacking._tts_cache = [*stream._session._tts_cache, Lacking(stream._session._tts_cache[0], name)]
-        with pytest.raises(EngineError, match=rf"_tts_cache\.{name}\b"):
-            check_contract(type(stream._session), lacking)
+    for caches, names in CACHE_NAMES.items():
+        for name in names:
+            lacking, layers = Lacking(stream._session, ""), getattr(stream._session, caches)
+            setattr(lacking, caches, [*layers, Lacking(layers[0], name)])
+            with pytest.raises(EngineError, match=rf"{caches}\.{name}\b"):
+                check_contract(type(stream._session), lacking)
     await stream.aclose()
 
 
