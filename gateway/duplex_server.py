@@ -16,10 +16,11 @@ from gateway.settings import SettingsError
 from gateway.settings_sources import load_sourced_settings
 
 NEEDS = {
-    "voicechat": "NemotronLabs VoiceChat 11B on MLX: needs Apple Silicon. Others report for 5 bits 8.6 GB of weights, "
-    "8.7 to 15.6 GB of memory in use, and 76 to 79 ms for each 80 ms of audio on an M5 Pro: a slower machine falls "
-    "behind. Nothing of it is measured here",
-    "moshi": "Moshi 7B on MLX: needs Apple Silicon; 4 bits are about 4 GB of weights. Its speed is not measured here",
+    "voicechat": "NemotronLabs VoiceChat 11B on MLX: needs Apple Silicon, memory for its weights and up to 4 GB for a "
+    "conversation (computed). Others report for 5 bits 8.6 GB of weights, 8.7 to 15.6 GB of memory in use, and 76 to "
+    "79 ms for each 80 ms of audio on an M5 Pro: a slower machine falls behind. Nothing of it is measured here",
+    "moshi": "Moshi 7B on MLX: needs Apple Silicon; 4 bits are about 4 GB of weights, beside up to 2 GB for a "
+    "conversation (computed). Its speed is not measured here",
     "scripted": "the scripted model has no weights: it answers with a murmur, for trying a client",
 }
 TINY = "tiny random weights say noise: the model's real code, for trying the plumbing on any machine"
@@ -91,7 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow-host", action="append", metavar="NAME", help="name by which clients reach it, as in mac.local"
     )
-    parser.add_argument("--home", metavar="FOLDER", help="folder for weights")
+    parser.add_argument(
+        "--home",
+        metavar="FOLDER",
+        help="folder for small weights and certificates; the model's own go to the hub's cache, which HF_HOME moves",
+    )
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
     return parser
 

@@ -69,8 +69,12 @@ class DuplexPrompt:
 class DuplexStream(Protocol):
     """One conversation. Calls come one after the other, from one event loop."""
 
-    async def step(self, pcm: bytes) -> DuplexStep:
-        """Hear exactly one frame and return what the model says meanwhile. An EngineError ends the conversation."""
+    async def step(self, pcm: bytes, *, own_voice: bool = False) -> DuplexStep:
+        """Hear exactly one frame and return what the model says meanwhile. An EngineError ends the conversation.
+
+        `own_voice`: the frame is mostly the agent's own voice, from a loudspeaker, as the caller has found. The model
+        hears it all the same; what it writes of it is nobody's word that waits for an answer.
+        """
         ...
 
     def answer_call(self, output: str) -> None:
@@ -102,7 +106,7 @@ class DuplexModel(Protocol):
     frame_samples: int
 
     async def open(self, prompt: DuplexPrompt) -> DuplexStream:
-        """Return a new conversation, its prompt read, which may take seconds. Raises EngineError."""
+        """Return a new conversation, its prompt read, which may take long for a model's first. Raises EngineError."""
         ...
 
     async def aclose(self) -> None:

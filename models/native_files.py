@@ -21,9 +21,9 @@ from models.weights import ProgressCallback
 SETTING = "DUPLEX_MODEL (duplex-server's --model)"
 """What names a model, for the sentences."""
 
-ROOM = 1.2
-"""What a model takes of the memory, as a multiple of its weights, at the very least (others report 1.0 resident and 1.8
-as the system counts it; chosen so that nobody is refused who might have managed)."""
+GPU_SHARE = 0.75
+"""What the GPU can hold of a machine's memory where Metal doesn't say it (chosen: its own figure is two thirds to three
+quarters)."""
 
 _GB = 1_000_000_000
 
@@ -32,7 +32,8 @@ _GB = 1_000_000_000
 class NativeFiles:
     """What a model's folder holds. `patterns`: of the hub's files. `problem`: returns what is wrong with a folder.
 
-    `package`: what loads it, by the name of its import, and as people call it.
+    `package`: what loads it, by the name of its import, and as people call it. `state_bytes`: what one conversation
+    takes beside the weights, at its longest.
     """
 
     name: str
@@ -40,6 +41,7 @@ class NativeFiles:
     default: str
     patterns: tuple[str, ...]
     problem: Callable[[Path], str | None]
+    state_bytes: int
 
 
 def voicechat_problem(folder: Path) -> str | None:
@@ -133,14 +135,23 @@ def require_gpu(name: str) -> None:
 
 
 def check_memory(files: NativeFiles, weights_bytes: int) -> None:
-    """Raise EngineError if weights of that size can't be held here."""
-    memory = memory_bytes()
-    if weights_bytes * ROOM > memory:
+    """Raise EngineError if the GPU can't hold weights of that size and a conversation. Imports MLX, as above."""
+    room = gpu_bytes()
+    if weights_bytes + files.state_bytes > room:
         raise EngineError(
             "duplex_too_large",
-            f"The weights of {files.name} take {weights_bytes / _GB:.1f} GB and this machine has {memory / _GB:.1f} GB "
-            f"of memory: give {SETTING} a smaller conversion, such as {files.default}, or another machine.",
+            f"{files.name} takes {weights_bytes / _GB:.1f} GB of weights and {files.state_bytes / _GB:.1f} GB for a "
+            f"conversation (computed), and the GPU here can hold {room / _GB:.1f} GB: give {SETTING} a smaller "
+            f"conversion, such as {files.default}, or another machine.",
         )
+
+
+def gpu_bytes() -> int:
+    """Return what the GPU can hold without the system taking it away, as Metal recommends. Imports MLX, as above."""
+    import mlx.core as mx
+
+    ask = getattr(mx, "device_info", None) or mx.metal.device_info  # where it was before MLX 0.30
+    return int(ask().get("max_recommended_working_set_size") or memory_bytes() * GPU_SHARE)
 
 
 def memory_bytes() -> int:

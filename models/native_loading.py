@@ -31,10 +31,15 @@ async def load_native(plan: NativePlan, progress: ProgressCallback | None = None
 
 async def _voicechat(plan: NativePlan, progress: ProgressCallback | None) -> DuplexModel:
     from models.engines.tiny_voicechat import build_tiny_voicechat
-    from models.engines.voicechat import MODEL, load_voicechat
+    from models.engines.voicechat import MODEL, STATE_BYTES, load_voicechat
 
     files = NativeFiles(
-        "VoiceChat", ("mlx_vlm", "mlx-vlm"), MODEL, ("*.json", "*.safetensors", "*.txt", "*.model"), voicechat_problem
+        "VoiceChat",
+        ("mlx_vlm", "mlx-vlm"),
+        MODEL,
+        ("*.json", "*.safetensors", "*.txt", "*.model"),
+        voicechat_problem,
+        STATE_BYTES,
     )
     require_package(files.name, files.package)
     if plan.tiny:
@@ -44,7 +49,15 @@ async def _voicechat(plan: NativePlan, progress: ProgressCallback | None) -> Dup
 
 
 async def _moshi(plan: NativePlan, progress: ProgressCallback | None) -> DuplexModel:
-    from models.engines.moshi import CODEC_FILE, MODEL, TEXT_FILE, WEIGHT_FILES, load_moshi, load_tiny_moshi
+    from models.engines.moshi import (
+        CODEC_FILE,
+        MODEL,
+        STATE_BYTES,
+        TEXT_FILE,
+        WEIGHT_FILES,
+        load_moshi,
+        load_tiny_moshi,
+    )
 
     def problem(folder: Path) -> str | None:
         if not any((folder / name).is_file() for name in WEIGHT_FILES):
@@ -53,7 +66,12 @@ async def _moshi(plan: NativePlan, progress: ProgressCallback | None) -> DuplexM
         return f"lacks {missing[0]}" if missing else None
 
     files = NativeFiles(
-        "Moshi", ("mlx_audio", "mlx-audio"), MODEL, ("config.json", *WEIGHT_FILES, TEXT_FILE, CODEC_FILE), problem
+        "Moshi",
+        ("mlx_audio", "mlx-audio"),
+        MODEL,
+        ("config.json", *WEIGHT_FILES, TEXT_FILE, CODEC_FILE),
+        problem,
+        STATE_BYTES,
     )
     require_package(files.name, files.package)
     if plan.tiny:

@@ -40,6 +40,10 @@ counts speech under a second as a backchannel), unless its words say more than a
 REACTION: Samples = samples_from_ms(80)
 """A model does not give way to a voice sooner than this after it began: it hears a frame of 80 ms at a time."""
 
+LATE_ONSET: Samples = samples_from_ms(160)
+"""The VAD may be sure of a voice so long after a model has heard it, as where it begins with a hiss (100 ms were seen;
+chosen)."""
+
 PAUSE: Samples = samples_from_ms(96)
 """A voice that has paused for so long may be over (chosen: three frames of the VAD, longer than the stops of most
 consonants)."""
@@ -175,14 +179,14 @@ class DuplexUser:
     def agent_falls_silent(self, quiet: Samples, behind: Samples, *, finished: bool) -> None:
         """The agent, last heard `quiet` ago, is over: a voice that goes on counts as over it only if it may be why.
 
-        One that began too late for that is a turn of its own; a short one that has paused may have been a nod, if what
-        the agent said is `finished`.
+        One that began too late for that is a turn of its own; a short one that has paused may have been a nod. What the
+        agent said is `finished` where its last sentence is: in mid-sentence it has been cut.
         """
         item, last_heard = self._item, self.heard_until - behind - quiet
         if item is None or not item.over or item.told:
             return
         voiced_until = self._detector.voiced_until
-        if item.onset >= last_heard - REACTION:
+        if item.onset >= last_heard + (-REACTION if finished else LATE_ONSET):
             item.over = False
         elif (
             finished

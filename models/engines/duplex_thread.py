@@ -17,7 +17,7 @@ FRAME = Priority.VAD
 """Of what runs against the clock: frames of conversations."""
 
 OPENING = Priority.TTS_REST
-"""Of what may take seconds: loading, and reading prompts, piece by piece."""
+"""Of what may take long: loading, and reading prompts, piece by piece."""
 
 FREE_DEADLINE_S = 2.0
 """How long closing waits for the job that runs: a frame takes less, a download may take minutes (chosen)."""

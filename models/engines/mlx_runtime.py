@@ -39,6 +39,12 @@ KNOWN_LAYOUTS = {"nemo.collections.asr": "parakeet"}
 guesses it from the repository's name, which a folder need not bear."""
 
 
+BUFFER_CACHE_BYTES = 1_500_000_000
+"""Freed buffers that MLX keeps for later ones, at most. By itself it keeps as much as the GPU can hold; the states of
+long conversations grow by being copied into larger buffers, and what is freed is never large enough again (chosen: the
+passing buffers of a step, several times over)."""
+
+
 class StoppedError(Exception):
     """The work was cancelled. Nobody waits for its result."""
 
@@ -71,6 +77,20 @@ def _clear_streams() -> None:
     core = sys.modules.get("mlx.core")
     if core is not None:
         core.clear_streams()
+
+
+def bound_buffer_cache() -> None:
+    """Have MLX keep few freed buffers. Call it in the worker's thread."""
+    import mlx.core as mx
+
+    mx.set_cache_limit(BUFFER_CACHE_BYTES)
+
+
+def drop_buffer_cache() -> None:
+    """Give the freed buffers that MLX keeps back to the system. Call it in the worker's thread."""
+    core = sys.modules.get("mlx.core")
+    if core is not None:
+        core.clear_cache()
 
 
 def require_mlx_audio(role: Role) -> None:

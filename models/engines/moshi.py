@@ -15,6 +15,7 @@ import numpy as np
 
 from models.duplex_interface import DuplexAbilities, DuplexPrompt, DuplexStep
 from models.engines.duplex_thread import OPENING, DuplexThread
+from models.engines.mlx_runtime import bound_buffer_cache, drop_buffer_cache
 from models.engines.token_text import TokenText
 from models.interfaces import AUDIO_RATE_HZ, EngineError, EngineInfo
 from models.resampling import pcm_from_float
@@ -22,8 +23,11 @@ from models.resampling import pcm_from_float
 MODEL = "kyutai/moshiko-mlx-q4"
 """The smallest of Kyutai's conversions; …-q8 and …-bf16 are the others."""
 
-LICENCE = ("kyutai/moshiko-mlx", "CC-BY-4.0")
-"""How the names of Kyutai's weights begin, and their licence by the model card."""
+LICENCE = ("kyutai/moshik", "CC-BY-4.0")
+"""How the names of Kyutai's weights begin, and their licence by the model cards."""
+
+VOICES = ("moshiko", "moshika")
+"""The voices that Kyutai has published, each as weights of its own that are named after it."""
 
 TEXT_FILE = "tokenizer_spm_32k_3.model"
 CODEC_FILE = "tokenizer-e351c8d8-checkpoint125.safetensors"
@@ -36,6 +40,10 @@ FRAME_SAMPLES = 1_920
 
 LONGEST_S = 300.0
 """Five minutes, as Kyutai's own server allows; all steps of a conversation are allocated at its start."""
+
+STATE_BYTES = 2_000_000_000
+"""What a conversation takes at its longest, computed from Kyutai's configuration: 32 layers' keys and values of 4,096
+numbers, bfloat16, 524 kB a frame."""
 
 TEMPERATURE = 0.8
 """Of words and sound alike, as mlx-audio has it."""
@@ -82,8 +90,8 @@ class MoshiStream:
         self._words = TokenText(parts.decode)
         self._steps = 0
 
-    async def step(self, pcm: bytes) -> DuplexStep:
-        """Hear one frame of 1,920 samples; see DuplexStream."""
+    async def step(self, pcm: bytes, *, own_voice: bool = False) -> DuplexStep:
+        """Hear one frame of 1,920 samples; see DuplexStream. Whose voice it is makes no difference."""
         found: DuplexStep = await self._run(lambda: self._step(pcm))
         return found
 
@@ -108,12 +116,14 @@ class MoshiStream:
         try:
             await self._run(self._end)
         except EngineError:
-            self._end()  # the thread is gone, and all of MLX's memory with it
+            self._parts = self._generator = None  # the thread is gone, and all of MLX's memory with it
 
     # --- in the model's thread -------------------------------------------------------------------------------------
 
     def _end(self) -> None:
-        self._parts = self._generator = None
+        if self._parts is not None:
+            self._parts = self._generator = None
+            drop_buffer_cache()
 
     def _step(self, pcm: bytes) -> DuplexStep:
         parts, generator = self._parts, self._generator
@@ -148,22 +158,21 @@ class MoshiStream:
 class Moshi:
     """DuplexModel over mlx-audio's Moshi; `make` loads it, in the thread that then owns it."""
 
-    abilities = DuplexAbilities(
-        marks=False,
-        hears_words=False,
-        instructions=False,
-        tools=False,
-        steered=False,
-        voices=("moshiko",),
-        languages=("en",),
-        longest_s=LONGEST_S,
-    )
     frame_samples = FRAME_SAMPLES
 
     def __init__(self, name: str = "Moshi", source: str = "") -> None:
         self.info = EngineInfo("native", name, source, LICENCE[1] if source.startswith(LICENCE[0]) else "")
-        if source:
-            self.abilities = replace(Moshi.abilities, at_once=1)  # its speed is known to nobody here
+        self.abilities = DuplexAbilities(
+            marks=False,
+            hears_words=False,
+            instructions=False,
+            tools=False,
+            steered=False,
+            voices=(_voice_of(source or MODEL),),
+            languages=("en",),
+            longest_s=LONGEST_S,
+            at_once=1 if source else None,  # its speed is known to nobody here
+        )
         self._thread = DuplexThread()
         self._parts: MoshiParts | None = None
 
@@ -184,9 +193,11 @@ class Moshi:
 
     def _load(self, make: Callable[[], MoshiParts]) -> None:
         self._parts = make()
+        bound_buffer_cache()
         stream = MoshiStream(*self._own(), self._thread.run)
         for _ in range(_WARM_UP_FRAMES):
             stream._step(bytes(2 * FRAME_SAMPLES))
+        stream._end()
 
     def _own(self) -> tuple[MoshiParts, Any]:
         """Return modules for one conversation, and their generator."""
@@ -195,6 +206,12 @@ class Moshi:
 
     def _free(self) -> None:
         self._parts = None
+
+
+def _voice_of(source: str) -> str:
+    """Return the voice of weights by the name of their folder or repository; others' have none that we know."""
+    name = Path(source).name.lower()
+    return next((voice for voice in VOICES if voice in name), "moshi")
 
 
 def _own(whole: MoshiParts) -> tuple[MoshiParts, Any]:

@@ -145,8 +145,8 @@ class ScriptedDuplexStream:
     def _frame_ms(self) -> float:
         return self._frame * 1000 / AUDIO_RATE_HZ
 
-    async def step(self, pcm: bytes) -> DuplexStep:
-        """Hear one frame; see DuplexStream."""
+    async def step(self, pcm: bytes, *, own_voice: bool = False) -> DuplexStep:
+        """Hear one frame; see DuplexStream. Whose voice it is makes no difference."""
         if self._closed or len(pcm) != 2 * self._frame:
             raise EngineError("duplex_failed", "The model was given no whole frame, or its conversation is over.")
         if self._script.step_s:

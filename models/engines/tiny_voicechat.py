@@ -118,7 +118,7 @@ def _config(tokens: int, letters: int) -> dict[str, Any]:
         },
         "tts_config": {
             "hidden_size": _WIDTH, "intermediate_size": 2 * _WIDTH, "num_hidden_layers": 2, **attention,
-            "sliding_window": 64, "sliding_window_pattern": 2, "latent_size": 16, "num_quantizers": 31,
+            "sliding_window": 512, "sliding_window_pattern": 2, "latent_size": 16, "num_quantizers": 31,
             "codebook_size": 32, "num_iterations": 8,
             "character_encoder": {
                 "hidden_size": _WIDTH, "intermediate_size": 2 * _WIDTH, "num_hidden_layers": 1, **attention,

@@ -1,14 +1,13 @@
 """NVIDIA's NemotronLabs VoiceChat 11B on mlx-vlm: hears and speaks at once, in frames of 80 ms.
 
 MLX's arrays belong to the thread that made them, so that one thread loads the model, opens conversations and steps all
-of them. A prompt is read at one step of its voice a token, which takes seconds: what was read is kept, and copied for
-the next conversation with the same prompt.
+of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +18,11 @@ import numpy as np
 
 from models.duplex_interface import DuplexAbilities, DuplexCall, DuplexPrompt, DuplexStep
 from models.engines.duplex_thread import OPENING, DuplexThread
+from models.engines.mlx_runtime import bound_buffer_cache, drop_buffer_cache
 from models.engines.token_text import TokenText
-from models.engines.voicechat_steering import Steering, check_contract, clone, steerable
+from models.engines.voicechat_prompts import Prompts
+from models.engines.voicechat_session import check_contract, clone, steerable
+from models.engines.voicechat_steering import RecentVoices, Steering
 from models.engines.voicechat_tools import RESULT_ENDS, CallReader, plain_text, prompt_text, result_text
 from models.interfaces import AUDIO_RATE_HZ, EngineError, EngineInfo
 from models.resampling import PcmResampler, SpeechDownsampler
@@ -35,12 +37,9 @@ LICENCE = ("mlx-community/NemotronLabs-VoiceChat-11B", "OpenMDW-1.1")
 LONGEST_S = 600.0
 """Its voice has a window of 7,500 frames: a conversation of ten minutes."""
 
-KEPT_PROMPTS = 4
-"""Prompts whose state is kept (chosen: a few applications on one machine)."""
-
-PROMPT_TOKENS_AT_ONCE = 8
-"""Tokens of a prompt that are read before another conversation's frame may come in between (chosen: the language model
-takes them in one step, and its voice in less than a second on any machine that keeps real time)."""
+STATE_BYTES = 4_000_000_000
+"""What a conversation takes at its longest, computed from the published configuration: its voice keeps 28 layers' keys
+and values of 16 × 72 numbers, float32, twice for guidance, 516 kB a frame; the rest is its language model's."""
 
 SILENT_STEPS = 8
 """Tokens of a call, or of a tool's result, that are stepped beside each frame, without its voice: at the pace of speech
@@ -50,8 +49,9 @@ says meanwhile waits for it."""
 SPEECH_TAIL = 17
 """Least frames without text behind words that it is made to say, so that the voice can finish (NVIDIA's wrapper)."""
 
-_LEAD_SAMPLES = 480
-"""Silence at the start of the output, 20 ms, so that the resampler never runs dry."""
+_LEAD_SAMPLES = 1_056
+"""Silence at the start of the output, 44 ms by which all that it says comes later, so that the resampler never runs
+dry: soxr gives its output in blocks (from 1,005 samples on no frame of ten minutes lacks any; the rest is margin)."""
 
 _DOWNSAMPLER_LEAD = 48
 """Silence at the start of the input, 2 ms, for the resampler's look-ahead: a frame in then gives a frame out."""
@@ -74,6 +74,7 @@ class VoiceChatStream:
         self._orders: deque[Callable[[], None]] = deque()  # given outside the model's thread, obeyed in it
         self._calls = CallReader(self._decode, self._silent)
         self._complete: deque[DuplexCall] = deque()
+        self._voices = RecentVoices()
         self._words = TokenText(self._decode)
         self._frame = session.frame_samples * AUDIO_RATE_HZ // session.input_sample_rate
         self._down = SpeechDownsampler()
@@ -96,9 +97,9 @@ class VoiceChatStream:
         """Return all tokens of the function channel so far."""
         return tuple(self._session._function_tokens)
 
-    async def step(self, pcm: bytes) -> DuplexStep:
+    async def step(self, pcm: bytes, *, own_voice: bool = False) -> DuplexStep:
         """Hear one frame of 1,920 samples; see DuplexStream."""
-        found: DuplexStep = await self._run(lambda: self._step(pcm))
+        found: DuplexStep = await self._run(lambda: self._step(pcm, own_voice))
         return found
 
     def answer_call(self, output: str) -> None:
@@ -130,14 +131,18 @@ class VoiceChatStream:
         session, self._session = self._session, None
         if session is not None:
             session.cancel()
+            del session
+            drop_buffer_cache()
 
-    def _step(self, pcm: bytes) -> DuplexStep:
+    def _step(self, pcm: bytes, own_voice: bool = False) -> DuplexStep:
         if self._session is None or len(pcm) != 2 * self._frame:
             raise EngineError("duplex_failed", "The full-duplex model was given no whole frame, or is closed.")
         try:
             while self._orders:
                 self._orders.popleft()()
-            text, user_text, takes, yields = self._hear(self._down.feed(pcm))
+            samples = self._down.feed(pcm)
+            self._voices.hear(float(np.abs(samples).mean()), own_voice)
+            text, user_text, takes, yields = self._hear(samples)
             for _ in range(SILENT_STEPS):
                 if self.steering.speaking or not (self._calls.reading or self.steering.reads):
                     break
@@ -164,7 +169,7 @@ class VoiceChatStream:
         session = self._session
         events = session.push_audio(samples, sample_rate=session.input_sample_rate)
         user_text = "".join(event.delta for event in events if event.kind == "user_transcript_delta")
-        if user_text:
+        if user_text and not self._voices.mostly_own:
             self.steering.words_heard()
         for event in events:
             if event.kind == "audio":
@@ -224,10 +229,8 @@ class VoiceChat:
             self.abilities = replace(VoiceChat.abilities, at_once=1)  # its author's fastest machine just keeps up
         self.frame_samples = 0
         self._thread = DuplexThread()
-        self._sessions: Any = None
-        self._session_class: Any = None
         self._silence: Any = None
-        self._prompts: OrderedDict[str, Any] = OrderedDict()  # only the model's thread looks into it
+        self._prompts: Any = None  # Prompts; only the model's thread looks into it
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def load(self, find: Callable[[], Path]) -> None:
@@ -238,18 +241,19 @@ class VoiceChat:
         await self._thread.run(lambda: self._load(find()), OPENING)
 
     async def open(self, prompt: DuplexPrompt) -> VoiceChatStream:
-        """Return a conversation that has read `prompt`, which takes seconds for the first with a prompt.
+        """Return a conversation that has read `prompt`.
 
-        Frames of other conversations come in between. One who gives up waiting leaves nothing behind.
+        It takes a step of the voice for each token by which the prompt is longer than all before, and a step of the
+        language model for each few tokens unless the prompt was read lately. Frames of other conversations come in
+        between. One who gives up waiting leaves nothing behind but the voice's steps, which the next one needs not
+        wait for.
         """
         text = prompt_text(prompt)
         async with self._reading.setdefault(text, asyncio.Lock()):
-            session = await self._thread.run(lambda: self._known(text), OPENING)
-            if session is None:
-                prototype = await self._thread.run(lambda: self._unread(text), OPENING)
-                while await self._thread.run(lambda: prototype.read_prompt(PROMPT_TOKENS_AT_ONCE), OPENING):
-                    pass
-                session = await self._thread.run(lambda: self._keep(text, prototype), OPENING)
+            reading = await self._thread.run(lambda: self._prompts.begin(text), OPENING)
+            while await self._thread.run(lambda: self._prompts.go_on(reading), OPENING):
+                pass
+            session = await self._thread.run(lambda: self._prompts.take(text, reading), OPENING)
         return VoiceChatStream(session, self._silence, self._thread.run)
 
     async def aclose(self) -> None:
@@ -270,45 +274,30 @@ class VoiceChat:
                 f"This version of mlx-vlm has no VoiceChat, or can't be imported ({type(error).__name__}): pip install "
                 "'duplex-gateway[duplex]' brings the version that it is written for.",
             ) from error
-        self._session_class = steerable(VoiceChatStreamingSession, VoiceChatOutput, mx)
+        bound_buffer_cache()
+        session_class = steerable(VoiceChatStreamingSession, VoiceChatOutput, mx)
         try:
             model, processor = load(str(folder), lazy=False, strict=True, trust_remote_code=False)
-            self._sessions = model.create_session(processor)
+            sessions = model.create_session(processor)
         except Exception as error:  # of the disk, of the format: the library has no errors of its own
             raise EngineError(
                 "duplex_not_loaded",
                 f"The full-duplex model in {folder.name} can't be loaded ({type(error).__name__}): fetch it anew.",
             ) from error
-        prototype = self._unread("")
-        check_contract(self._session_class, prototype)
-        self._silence = clone(prototype).hear_silence()
-        self.frame_samples = prototype.frame_samples * AUDIO_RATE_HZ // prototype.input_sample_rate
-        warm = self._keep("", prototype)
+        blank = session_class(sessions, system_prompt="", max_streaming_seconds=LONGEST_S)
+        check_contract(session_class, blank)
+        self._silence = clone(blank).hear_silence()
+        self.frame_samples = blank.frame_samples * AUDIO_RATE_HZ // blank.input_sample_rate
+        warm = clone(blank)
         for _ in range(2):  # the first frame of a conversation takes another path than the others
             warm.push_audio(np.zeros(warm.frame_samples, np.float32), sample_rate=warm.input_sample_rate)
         warm.step_silently(self._silence)
-
-    def _known(self, text: str) -> Any:
-        """Return a session that has read `text`, None if none has yet."""
-        prototype = self._prompts.get(text)
-        if prototype is None:
-            return None
-        self._prompts.move_to_end(text)
-        return clone(prototype)
-
-    def _unread(self, text: str) -> Any:
-        return self._session_class(self._sessions, system_prompt=text, max_streaming_seconds=LONGEST_S)
-
-    def _keep(self, text: str, prototype: Any) -> Any:
-        """Return a session like `prototype`, which is kept."""
-        self._prompts[text] = prototype
-        while len(self._prompts) > KEPT_PROMPTS:
-            self._prompts.popitem(last=False)
-        return clone(prototype)
+        self._prompts = Prompts(blank, mx)
+        del warm
+        drop_buffer_cache()
 
     def _free(self) -> None:
-        self._prompts.clear()
-        self._sessions = self._session_class = self._silence = None
+        self._prompts = self._silence = None
 
 
 async def load_voicechat(find: Callable[[], Path], source: str = "") -> VoiceChat:

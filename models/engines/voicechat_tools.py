@@ -20,7 +20,11 @@ CALL_STARTS, CALL_ENDS, RESULT_ENDS = 20, 21, 22
 """Token ids of the function channel's marks."""
 
 LONGEST_CALL = 512
-"""Tokens of a call: a longer one is no JSON that ends (NVIDIA's own limit)."""
+"""Steps of a call, silent ones included: a longer one is no JSON that ends (NVIDIA's own limit)."""
+
+CALL_PAUSES = 24
+"""After so many silent steps in a row a call that has begun has ended without its mark (chosen: three frames' worth of
+steps; while a call is open each frame costs nine steps and nothing else is answered)."""
 
 TOOLS_OFFERED = (
     "You may call these tools when the user asks for what they do. Call one only with arguments that the user gave; "
@@ -85,6 +89,8 @@ class CallReader:
         self._decode = decode
         self._pads = pads
         self._tokens: list[int] | None = None
+        self._steps = 0
+        self._paused = 0
 
     @property
     def reading(self) -> bool:
@@ -92,20 +98,26 @@ class CallReader:
         return self._tokens is not None
 
     def take(self, token: int) -> list[DuplexCall]:
-        """Take the next token and return the calls that it completes; what is no call is logged and dropped."""
+        """Take the next token and return the calls that it completes; what is no call is logged and dropped.
+
+        A call whose end mark is missing ends when the model has written nothing for a while, or at its longest: what
+        came is often whole.
+        """
+        if self._tokens is None:
+            if token == CALL_STARTS:
+                self._tokens, self._steps, self._paused = [], 0, 0
+            return []
+        self._steps += 1
+        self._paused = self._paused + 1 if token in self._pads else 0
         if token == CALL_STARTS:
             self._tokens = []
-        elif self._tokens is None or token in self._pads:
-            return []
-        elif token == CALL_ENDS:
-            tokens, self._tokens = self._tokens, None
-            return calls_in(self._decode(tokens))
-        else:
+        elif token not in self._pads and token != CALL_ENDS:
             self._tokens.append(token)
-            if len(self._tokens) > LONGEST_CALL:
-                logger.warning("the full-duplex model wrote a call without an end: dropped")
-                self._tokens = None
-        return []
+        given_up = self._steps > LONGEST_CALL or (self._tokens and self._paused >= CALL_PAUSES)
+        if token != CALL_ENDS and not given_up:
+            return []
+        tokens, self._tokens = self._tokens, None
+        return calls_in(self._decode(tokens))
 
 
 def calls_in(text: str) -> list[DuplexCall]:

@@ -143,6 +143,8 @@ def test_a_full_duplex_model_has_its_licence_and_an_unknown_one_has_none(capsys:
     assert voicechat["mlx-community/NemotronLabs-VoiceChat-11B-4bit"]["licence"] == "OpenMDW-1.1"
     moshi = licences(capsys, *scripted, "moshi", "--duplex-model", "kyutai/moshiko-mlx-bf16")
     assert moshi["kyutai/moshiko-mlx-bf16"]["licence"] == "CC-BY-4.0"
+    other = licences(capsys, *scripted, "moshi", "--duplex-model", "kyutai/moshika-mlx-q4")
+    assert other["kyutai/moshika-mlx-q4"]["licence"] == "CC-BY-4.0"
     own = licences(capsys, *scripted, "voicechat", "--duplex-model", "my/model")
     assert own["my/model"]["licence"] == "as its model card says"
     tiny = licences(capsys, *scripted, "voicechat", "--duplex-tiny")

@@ -17,6 +17,7 @@ from clients.bench.gateway_process import GatewayProcess
 from gateway import duplex_server
 from gateway.duplex_server import NEEDS, TINY, main
 from models.engine_plan import NativePlan
+from models.engines import moshi, voicechat
 
 PROGRAM = (sys.executable, "-m", "gateway.duplex_server")
 
@@ -118,7 +119,10 @@ def test_its_help_says_what_each_engine_needs_and_who_measured_it(capsys: pytest
         assert flag in told
     for name, needs in NEEDS.items():
         assert f"{name}: {needs}." in told
+    assert "HF_HOME" in told
     assert "Others report" in NEEDS["voicechat"]
+    for name, state_bytes in (("voicechat", voicechat.STATE_BYTES), ("moshi", moshi.STATE_BYTES)):
+        assert f"{state_bytes / 1e9:.0f} GB for a conversation (computed)" in NEEDS[name]
     assert all("measured here" in NEEDS[name] for name in ("voicechat", "moshi"))
 
 

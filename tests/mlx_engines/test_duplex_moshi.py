@@ -15,6 +15,7 @@ import pytest
 
 from models.duplex_interface import DuplexPrompt, DuplexStep
 from models.engines import moshi
+from models.engines.mlx_runtime import BUFFER_CACHE_BYTES
 from models.engines.moshi import CODEC_FILE, TEXT_FILE, Moshi, MoshiStream, load_moshi, load_tiny_moshi, tiny_parts
 from models.interfaces import EngineError
 
@@ -123,6 +124,23 @@ async def test_a_conversation_that_is_closed_is_freed(model: Moshi) -> None:
     await stream.aclose()
     gc.collect()
     assert gone() is None
+
+
+async def test_buffers_that_nobody_uses_any_more_are_few_and_gone_with_the_conversation(
+    model: Moshi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlx.core as mx
+
+    cleared: list[bool] = []
+    limit = await model._thread.run(lambda: mx.set_cache_limit(BUFFER_CACHE_BYTES))
+    assert limit == BUFFER_CACHE_BYTES, "by which it was set as the model was loaded"
+    stream = await model.open(DuplexPrompt())
+    monkeypatch.setattr(mx, "clear_cache", lambda: cleared.append(stream._generator is None))
+    await hear(stream, 2)
+    assert cleared == []
+    await stream.aclose()
+    await stream.aclose()
+    assert cleared == [True]
 
 
 PIECES = 290

@@ -16,16 +16,15 @@ import pytest
 from models.duplex_interface import DuplexPrompt, DuplexStep
 from models.engine_plan import NativePlan
 from models.engines import voicechat
+from models.engines.mlx_runtime import BUFFER_CACHE_BYTES
 from models.engines.tiny_voicechat import BOS, EOS, PAD, SILENCE, build_tiny_voicechat
 from models.engines.voicechat import (
-    KEPT_PROMPTS,
-    PROMPT_TOKENS_AT_ONCE,
     SILENT_STEPS,
     VoiceChat,
     VoiceChatStream,
     load_voicechat,
 )
-from models.engines.voicechat_steering import STATE_NAMES, check_contract
+from models.engines.voicechat_session import CACHE_NAMES, STATE_NAMES, check_contract
 from models.engines.voicechat_tools import CALL_ENDS, CALL_STARTS, RESULT_ENDS, prompt_text, result_text
 from models.interfaces import EngineError
 from models.native_loading import load_native
@@ -128,32 +127,13 @@ async def test_conversations_with_the_same_prompt_are_the_same_to_the_sample(mod
 async def test_a_copy_of_a_prompt_is_as_the_prompt_read_anew(model: VoiceChat) -> None:
     copied = await model.open(DuplexPrompt("Read me."))
     await hear(copied, 6)
-    model._prompts.clear()
+    model._prompts.kept.clear()
     anew = await model.open(DuplexPrompt("Read me."))
     await hear(anew, 6)
     assert copied.text_tokens == anew.text_tokens
     assert copied.function_tokens == anew.function_tokens
     await copied.aclose()
     await anew.aclose()
-
-
-async def test_a_prompt_read_in_pieces_is_as_mlx_vlm_reads_it(model: VoiceChat) -> None:
-    from mlx_vlm.models.nemotron_voicechat.streaming import VoiceChatStreamingSession
-
-    prompt, frames = "It reads me in pieces of some tokens.", np.random.default_rng(3).normal(0, 0.1, (6, 1_280))
-
-    def tokens(session: Any) -> tuple[list[int], list[int], str]:
-        for frame in frames:
-            session.push_audio(frame.astype(np.float32), sample_rate=16_000)
-        return session._text_tokens, session._function_tokens, session._rnnt.text
-
-    theirs = await model._thread.run(
-        lambda: tokens(VoiceChatStreamingSession(model._sessions, system_prompt=prompt, max_streaming_seconds=600.0))
-    )
-    stream = await model.open(DuplexPrompt(prompt))
-    stream._session.steering = None
-    assert await model._thread.run(lambda: tokens(stream._session)) == theirs
-    await stream.aclose()
 
 
 async def test_conversations_side_by_side_write_what_they_write_alone(model: VoiceChat) -> None:
@@ -263,58 +243,12 @@ async def test_a_result_is_read_after_the_words_that_bridge_the_wait(model: Voic
     await stream.aclose()
 
 
-# --- prompts --------------------------------------------------------------------------------------------------------
-
-
-async def test_frames_of_others_come_in_between_while_a_prompt_is_read(model: VoiceChat) -> None:
-    talking = await model.open(DuplexPrompt())
-    opening = asyncio.create_task(model.open(DuplexPrompt("a long prompt " * 8)))
-    frames = 0
-    while not opening.done():
-        await talking.step(bytes(FRAME_BYTES))
-        frames += 1
-    opened = opening.result()
-    pieces = len(opened.text_tokens) // PROMPT_TOKENS_AT_ONCE
-    assert pieces > 8
-    assert frames >= pieces // 2
-    await opened.aclose()
-    await talking.aclose()
-
-
-async def test_a_prompt_that_two_want_at_once_is_read_once(model: VoiceChat, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
-    unread = model._unread
-    monkeypatch.setattr(model, "_unread", lambda text: (read.append(text), unread(text))[1])
-    streams = await asyncio.gather(*(model.open(DuplexPrompt("Wanted twice.")) for _ in range(2)))
-    assert read == ["Wanted twice."]
-    for stream in streams:
-        await stream.aclose()
-
-
-async def test_who_gives_up_waiting_for_a_prompt_leaves_nothing_behind(model: VoiceChat) -> None:
-    talking = await model.open(DuplexPrompt())
-    opening = asyncio.create_task(model.open(DuplexPrompt("never mind " * 12)))
-    await hear(talking, 4)
-    assert not opening.done()
-    opening.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await opening
-    await hear(talking, 2)
-    assert not any("never mind" in text for text in model._prompts)
-    await talking.aclose()
-
-
-async def test_few_prompts_are_kept(model: VoiceChat) -> None:
-    for number in range(KEPT_PROMPTS + 2):
-        await (await model.open(DuplexPrompt(f"n{number}"))).aclose()
-    assert list(model._prompts) == [f"n{number}" for number in range(2, KEPT_PROMPTS + 2)]
-
-
 # --- ends and faults ------------------------------------------------------------------------------------------------
 
 
-async def test_a_conversation_ends_where_the_voice_does(model: VoiceChat, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_conversation_ends_where_the_voice_does(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(voicechat, "LONGEST_S", 0.24)
+    model = await load_voicechat(lambda: checkpoint)
     stream = await model.open(DuplexPrompt("A short one."))
     await hear(stream, 3)
     with pytest.raises(EngineError) as caught:
@@ -322,7 +256,7 @@ async def test_a_conversation_ends_where_the_voice_does(model: VoiceChat, monkey
     assert caught.value.code == "duplex_too_long"
     with pytest.raises(EngineError, match="closed"):
         await stream.step(bytes(FRAME_BYTES))
-    model._prompts.pop("A short one.")
+    await model.aclose()
 
 
 async def test_a_step_that_fails_ends_its_conversation_and_no_other(
@@ -370,6 +304,23 @@ async def test_a_conversation_that_is_closed_is_freed(model: VoiceChat) -> None:
         await stream.step(bytes(FRAME_BYTES))
 
 
+async def test_buffers_that_nobody_uses_any_more_are_few_and_gone_with_the_conversation(
+    model: VoiceChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlx.core as mx
+
+    cleared, limit = [], await model._thread.run(lambda: mx.set_cache_limit(BUFFER_CACHE_BYTES))
+    assert limit == BUFFER_CACHE_BYTES, "by which it was set as the model was loaded"
+    stream = await model.open(DuplexPrompt())
+    gone = weakref.ref(stream._session)
+    monkeypatch.setattr(mx, "clear_cache", lambda: cleared.append(gone() is None))
+    await hear(stream, 2)
+    assert cleared == []
+    await stream.aclose()
+    await stream.aclose()
+    assert cleared == [True], "what it frees is freed before"
+
+
 async def test_a_model_that_is_closed_says_so(checkpoint: Path) -> None:
     model = await load_voicechat(lambda: checkpoint)
     stream = await model.open(DuplexPrompt())
@@ -415,9 +366,7 @@ async def test_all_of_mlx_runs_in_one_thread(checkpoint: Path, monkeypatch: pyte
 # --- loading --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["_language_step", "_prefill_prompt", "_run_timeline_step", "_perception_step", "push_audio", "cancel"]
-)
+@pytest.mark.parametrize("name", ["_language_step", "_run_timeline_step", "_perception_step", "push_audio", "cancel"])
 async def test_a_release_without_a_name_that_is_used_is_refused_as_it_loads(
     checkpoint: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -455,6 +404,12 @@ async def test_each_name_of_a_sessions_state_is_looked_for(model: VoiceChat) -> 
         with pytest.raises(EngineError) as caught:
             check_contract(type(stream._session), Lacking(stream._session, path))
         assert path in caught.value.message
+    for caches, names in CACHE_NAMES.items():
+        for name in names:
+            lacking, layers = Lacking(stream._session, ""), getattr(stream._session, caches)
+            setattr(lacking, caches, [*layers, Lacking(layers[0], name)])
+            with pytest.raises(EngineError, match=rf"{caches}\.{name}\b"):
+                check_contract(type(stream._session), lacking)
     await stream.aclose()
 
 

@@ -18,6 +18,7 @@ import pytest
 from models import native_files, native_loading
 from models.engine_plan import EnginePlan, NativePlan
 from models.engines.moshi import MODEL as MOSHI
+from models.engines.moshi import Moshi
 from models.engines.voicechat import MODEL as VOICECHAT
 from models.interfaces import EngineError
 from models.loading import load_engines
@@ -25,7 +26,9 @@ from models.native_files import NativeFiles, find_files, voicechat_problem
 from models.native_loading import load_native
 from models.weights import WeightsStore
 
-FILES = NativeFiles("VoiceChat", ("mlx_vlm", "mlx-vlm"), VOICECHAT, ("*",), voicechat_problem)
+FILES = NativeFiles("VoiceChat", ("mlx_vlm", "mlx-vlm"), VOICECHAT, ("*",), voicechat_problem, 3_000_000)
+WORKING_SET = "max_recommended_working_set_size"
+"""What Metal says that the GPU can hold, by MLX's name."""
 
 
 def sentence(act: Callable[[], object]) -> tuple[str, str]:
@@ -37,10 +40,11 @@ def sentence(act: Callable[[], object]) -> tuple[str, str]:
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Stand in for MLX on Apple Silicon, with 32 GB of memory."""
+    """Stand in for MLX on Apple Silicon, with 32 GB of memory, of which the GPU takes 22."""
     core: Any = ModuleType("mlx.core")
     core.gpu, core.cpu, core.clear_streams = "gpu", "cpu", lambda: None
-    machine = SimpleNamespace(kind="gpu", memory=32_000_000_000)
+    machine = SimpleNamespace(kind="gpu", memory=32_000_000_000, info={WORKING_SET: 22_000_000_000})
+    core.device_info = lambda: machine.info
     core.default_device = lambda: SimpleNamespace(type=machine.kind)
     package: Any = ModuleType("mlx")
     package.core = core
@@ -104,13 +108,28 @@ def test_a_whole_folder_is_taken(gpu: SimpleNamespace, folder: Path) -> None:
     assert find_files(FILES, str(folder), None) == folder
 
 
-def test_weights_that_do_not_fit_into_the_memory_are_refused(gpu: SimpleNamespace, folder: Path) -> None:
-    gpu.memory = 2_400_000
+@pytest.mark.parametrize("told", [True, False])
+def test_weights_and_a_conversation_that_the_gpu_cannot_hold_are_refused(
+    gpu: SimpleNamespace, folder: Path, told: bool
+) -> None:
+    if told:
+        gpu.info = {WORKING_SET: 5_000_000}
+    else:
+        gpu.info, gpu.memory = {}, 6_666_668  # of which three quarters are counted
     assert find_files(FILES, str(folder), None) == folder
-    gpu.memory -= 1
+    gpu.info, gpu.memory = ({WORKING_SET: 4_999_999} if told else {}), 6_666_664
     code, message = sentence(lambda: find_files(FILES, str(folder), None))
     assert code == "duplex_too_large"
     assert f"a smaller conversion, such as {VOICECHAT}" in message
+
+
+def test_what_a_model_takes_is_said_as_it_is_refused(
+    gpu: SimpleNamespace, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_loading, "require_package", lambda *_given: None)
+    gpu.info = {WORKING_SET: 3_000_000_000}
+    _, message = sentence(lambda: asyncio.run(load_native(NativePlan("voicechat", str(folder)))))
+    assert "0.0 GB of weights and 4.0 GB for a conversation (computed), and the GPU here can hold 3.0 GB" in message
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "~/nowhere", "/nowhere/at/all", "two words/model", "a/b/c"])
@@ -168,6 +187,23 @@ def test_a_folder_of_moshis_is_told_from_others(
     assert "which has none of model.safetensors, model.q4.safetensors, model.q8.safetensors: " in message()
     (tmp_path / "model.q4.safetensors").touch()
     assert f"which lacks tokenizer_spm_32k_3.model: give it a folder with the files of {MOSHI}" in message()
+
+
+@pytest.mark.parametrize(
+    ("source", "voice", "licence"),
+    [
+        ("kyutai/moshiko-mlx-q4", "moshiko", "CC-BY-4.0"),
+        ("kyutai/moshika-mlx-q8", "moshika", "CC-BY-4.0"),
+        ("/models/Moshika-mlx-bf16", "moshika", ""),
+        ("my/duplex", "moshi", ""),
+        ("", "moshiko", ""),
+    ],
+)
+async def test_moshis_voice_is_that_of_its_weights(source: str, voice: str, licence: str) -> None:
+    model = Moshi("Moshi", source)
+    assert model.abilities.voices == (voice,)
+    assert model.info.licence == licence
+    await model.aclose()
 
 
 async def test_engines_that_were_loaded_before_are_closed_again(

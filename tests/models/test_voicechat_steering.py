@@ -9,6 +9,7 @@ from models.engines.token_text import LONGEST_CHARACTER, TokenText
 from models.engines.voicechat_steering import CUT_IN_FRAMES, REPLY_WITHIN_FRAMES, RESULT_WAITS_FRAMES, Steering
 from models.engines.voicechat_tools import (
     CALL_ENDS,
+    CALL_PAUSES,
     CALL_STARTS,
     LONGEST_CALL,
     CallReader,
@@ -90,14 +91,27 @@ def test_the_model_does_not_answer_itself(steering: Steering) -> None:
 
 
 def test_a_nod_into_its_speech_makes_the_model_say_nothing_more(steering: Steering) -> None:
-    """Nor does its own echo: what is transcribed while it speaks is no turn, unless it gives way to it."""
     steering.words_heard()
     steering.floor_taken()
     frames(steering, 20)
     steering.words_heard()
     frames(steering, CUT_IN_FRAMES + 1)
     steering.floor_yielded()
-    assert frames(steering, 2 * REPLY_WITHIN_FRAMES, BOS) == [(PAD, PAD)] * 2 * REPLY_WITHIN_FRAMES
+    assert frames(steering, 2 * REPLY_WITHIN_FRAMES) == [(PAD, PAD)] * 2 * REPLY_WITHIN_FRAMES
+
+
+@pytest.mark.parametrize("since", [CUT_IN_FRAMES + 1, 100])
+def test_a_user_who_spoke_into_its_speech_may_be_answered_if_the_model_wants_to(steering: Steering, since: int) -> None:
+    """The user's last word may be older than a second as the model ends: whether it asks for more the model knows."""
+    steering.floor_taken()
+    steering.words_heard()
+    frames(steering, since, WORD)
+    steering.floor_yielded()
+    frames(steering, 5)
+    assert steering.next(BOS, PAD) == (BOS, PAD)
+    steering.floor_taken()
+    steering.floor_yielded()
+    assert steering.next(BOS, PAD) == (PAD, PAD), "that was its answer"
 
 
 def test_a_user_to_whom_the_model_gives_way_is_answered(steering: Steering) -> None:
@@ -149,6 +163,32 @@ def test_a_call_is_an_answer_until_its_result_has_been_read(steering: Steering) 
     assert (BOS, PAD) in frames(steering, REPLY_WITHIN_FRAMES + 2)
 
 
+@pytest.mark.parametrize("silently", [False, True])
+def test_results_that_come_in_a_row_answer_a_call_each(steering: Steering, silently: bool) -> None:
+    steering.words_heard()
+    steering.call_begun()
+    steering.call_written(2)
+    steering.read(70, 71)
+    steering.read(72)
+    read = [steering.next_silently(PAD) if silently else steering.next(PAD, PAD)[1] for _ in range(3)]
+    assert read == [70, 71, 72]
+    assert (BOS, PAD) in frames(steering, REPLY_WITHIN_FRAMES + 1)
+    steering.floor_taken()
+    steering.floor_yielded()
+    steering.words_heard()
+    assert (BOS, PAD) in frames(steering, REPLY_WITHIN_FRAMES + 1), "and the user is answered later on, too"
+
+
+def test_a_stop_within_a_result_leaves_its_end_and_the_next_result(steering: Steering) -> None:
+    steering.call_begun()
+    steering.call_written(2)
+    steering.read(70)
+    steering.read(71)
+    steering.stop()
+    assert frames(steering, 2) == [(EOS, 70), (PAD, 71)]
+    assert (BOS, PAD) in frames(steering, REPLY_WITHIN_FRAMES + 1)
+
+
 def test_a_call_that_is_none_leaves_the_user_to_be_answered(steering: Steering) -> None:
     steering.words_heard()
     steering.call_begun()
@@ -196,14 +236,45 @@ def test_what_is_no_call_is_dropped(text: str) -> None:
     assert calls_in(text) == []
 
 
-def test_a_call_without_an_end_is_dropped_at_the_limit() -> None:
+@pytest.mark.parametrize("token", [ord("x"), PAD])
+def test_a_call_without_an_end_is_dropped_at_the_limit(token: int) -> None:
     calls = reader()
     calls.take(CALL_STARTS)
     for _ in range(LONGEST_CALL):
-        calls.take(ord("x"))
+        calls.take(token)
     assert calls.reading
-    calls.take(ord("x"))
+    assert calls.take(token) == []
     assert not calls.reading
+
+
+def test_a_call_that_begins_over_and_over_ends_at_the_limit() -> None:
+    calls = reader()
+    for _ in range(LONGEST_CALL + 2):
+        calls.take(CALL_STARTS)
+    assert not calls.reading
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [('{"name": "get_time", "arguments": {}}', [DuplexCall("get_time", "{}")]), ('{"name": "get_', [])],
+)
+def test_a_call_after_which_nothing_is_written_any_more_has_ended(text: str, found: list[DuplexCall]) -> None:
+    calls = reader()
+    for token in written(text)[:-1]:
+        assert calls.take(token) == []
+    for _ in range(CALL_PAUSES - 1):
+        assert calls.take(PAD) == []
+    assert calls.reading
+    assert calls.take(PAD) == found
+    assert not calls.reading
+
+
+def test_a_call_that_is_long_in_coming_is_waited_for() -> None:
+    calls = reader()
+    calls.take(CALL_STARTS)
+    for _ in range(2 * CALL_PAUSES):
+        calls.take(PAD)
+    assert [call for token in written('{"name": "now"}')[1:] for call in calls.take(token)] == [DuplexCall("now", "{}")]
 
 
 def test_a_result_looks_like_no_mark_of_the_models() -> None:
