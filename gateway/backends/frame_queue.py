@@ -47,6 +47,7 @@ class _Frame:
     pcm: bytes
     start: Samples
     voiced: bool
+    own_voice: bool
     kept: bool
 
 
@@ -59,11 +60,15 @@ class FrameQueue:
         self._frames: deque[_Frame] = deque()
         self._rest = bytearray()
         self._voiced = False
+        self._own_voice = False
         self._cut_until: Samples = 0  # of all input
+        self._padded: Samples = 0  # silence that was given since
         self._longest = LONGEST_BACKLOG
         self._held = False
         self.gave_voice = False
         """Whether a frame with a voice in it has been taken."""
+        self.gave_own_voice = False
+        """Whether in the frame that was taken last the agent's own voice is heard, and no other."""
 
     @property
     def waiting(self) -> Samples:
@@ -72,21 +77,28 @@ class FrameQueue:
 
     @property
     def behind(self) -> Samples:
-        """How much of the input the model has not come to, what was left out included."""
-        return self._cut_until - self._frames[0].start if self._frames else 0
+        """How much of the input the model has not come to, what was left out included.
 
-    def put(self, pcm: bytes, *, voiced: bool, pace: Pace = Pace.LIVE) -> None:
-        """Add audio. `voiced`: the VAD heard a voice in it.
+        Negative: it has heard so much silence beyond all input.
+        """
+        return self._cut_until - self._frames[0].start if self._frames else -self._padded
+
+    def put(self, pcm: bytes, *, voiced: bool, own_voice: bool = False, pace: Pace = Pace.LIVE) -> None:
+        """Add audio. `voiced`: the VAD heard a voice in it; `own_voice`: the agent's, and no other.
 
         Of a recording nothing is left out. What comes live behind one, or late, loses its silence alone and waits as
         long as it must.
         """
         self._rest += pcm
+        self._padded = 0
+        self._own_voice = own_voice or (self._own_voice and not voiced)
         self._voiced = self._voiced or voiced
         size = bytes_from_samples(self._frame)
         while len(self._rest) >= size:
             kept = self._voiced or pace is Pace.RECORDED
-            self._frames.append(_Frame(bytes(self._rest[:size]), self._cut_until, voiced=self._voiced, kept=kept))
+            self._frames.append(
+                _Frame(bytes(self._rest[:size]), self._cut_until, self._voiced, self._voiced and self._own_voice, kept)
+            )
             self._cut_until += self._frame
             del self._rest[:size]
             self._voiced = voiced and bool(self._rest)
@@ -125,6 +137,7 @@ class FrameQueue:
             return None
         frame = self._frames.popleft()
         self.gave_voice = self.gave_voice or frame.voiced
+        self.gave_own_voice = frame.own_voice
         return frame.pcm
 
     def take_padded(self) -> bytes:
@@ -133,9 +146,12 @@ class FrameQueue:
         if frame is not None:
             return frame
         self.gave_voice = self.gave_voice or self._voiced
+        self.gave_own_voice = False
         rest, self._rest, self._voiced = bytes(self._rest), bytearray(), False
-        self._cut_until += samples_from_bytes(len(rest))
-        return rest + bytes(bytes_from_samples(self._frame - samples_from_bytes(len(rest))))
+        left = self._frame - samples_from_bytes(len(rest))
+        self._cut_until += self._frame - left
+        self._padded += left
+        return rest + bytes(bytes_from_samples(left))
 
     def clear(self) -> None:
         """Drop all that waits."""

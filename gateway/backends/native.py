@@ -22,6 +22,7 @@ from gateway.turns.duplex_renewal import LONG_REST, DuplexRenewal, Why
 from gateway.turns.duplex_segments import ModelFrame
 from gateway.turns.duplex_turns import AnswerCall, DuplexOutput, DuplexSettings, DuplexTurns, ModelSpoke, SteerModel
 from gateway.turns.input_pace import InputPace
+from gateway.turns.overlap_policy import ECHO_SHARE
 from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, Detection
 from models.duplex_interface import DuplexAbilities, DuplexModel, DuplexPrompt, DuplexStep, DuplexStream
 from models.interfaces import EngineError
@@ -241,8 +242,9 @@ class NativeBackend:
     def _hear(self, command: AppendAudio, now: Samples) -> None:
         first = not self._pace.has_begun
         pace = self._pace.take(samples_from_bytes(len(command.pcm)), now)
-        voiced = any(frame.probability >= VOICED_FROM for frame in command.frames)
-        self._queue.put(command.pcm, voiced=voiced, pace=pace)
+        voices = [frame.echo for frame in command.frames if frame.probability >= VOICED_FROM]
+        own_voice = bool(voices) and min(voices) >= ECHO_SHARE
+        self._queue.put(command.pcm, voiced=bool(voices), own_voice=own_voice, pace=pace)
         for frame in command.frames:
             told = self._core.heard(frame.until, frame.probability, now, echo=frame.echo)
             if any(isinstance(event, InputCommitted) for event in told):
@@ -370,7 +372,7 @@ class NativeBackend:
             due = max(due + self._model.frame_samples, began - GRACE)
             try:
                 async with asyncio.timeout(STEP_DEADLINE_S):
-                    step = await stream.step(pcm)
+                    step = await stream.step(pcm, own_voice=self._queue.gave_own_voice)
             except TimeoutError as error:
                 raise EngineError("duplex_timeout", "The full-duplex model took too long for a frame.") from error
             self._measure(s_from_samples(self._now() - began))

@@ -108,7 +108,7 @@ DuplexOutput = BackendEvent | DuplexAction | DuplexObservation
 class ModelSpoke:
     """One step of the model: `frame`, its audio, the user's words in it, and a call (name, arguments).
 
-    `behind`: how much of the user's audio the model has not come to.
+    `behind`: how much of the user's audio the model has not come to; negative: so much silence has it heard beyond.
     """
 
     frame: ModelFrame

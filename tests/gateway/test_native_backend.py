@@ -100,6 +100,23 @@ async def test_a_client_that_stops_sending_hears_the_sentence_to_its_end() -> No
         assert native.stream.truth[0].end - native.stream.truth[0].start >= samples_from_ms(1_500)
 
 
+@pytest.mark.parametrize("nod_after_ms", [None, 2_000])
+async def test_the_words_of_who_sends_nothing_behind_them_are_known_soon_after(nod_after_ms: int | None) -> None:
+    time = FedTime()
+    async with native_session(time, heard=("one two three",), nod_after_ms=nod_after_ms) as native:
+        audio = {"input": {"turn_detection": None, "transcription": {"model": "whisper-1"}}}
+        await native.send("session.update", session={"type": "realtime", "audio": audio})
+        await native.play(voice(3_000))
+        await native.send("input_audio_buffer.commit")
+        await native.send("response.create")
+        await time.advance(2_000)
+        kinds = await native.kinds()
+        completed = kinds.index("conversation.item.input_audio_transcription.completed")
+        (done,) = await native.told("conversation.item.input_audio_transcription.completed")
+        assert done["transcript"].strip() == "one two three"
+        assert completed < len(kinds) - kinds[::-1].index("response.output_audio.delta")  # the answer goes on
+
+
 async def test_a_cancelled_response_sends_nothing_more_and_the_next_turn_works() -> None:
     async with native_session(FedTime(), STORY, DuplexReply("As you like.")) as native:
         await native.play(voice(800), quiet(1_600))
@@ -234,10 +251,30 @@ def test_the_queue_knows_how_far_the_model_is_whatever_was_left_out() -> None:
     assert queue.behind == 0
     queue.put(bytes(2 * 500), voiced=False)
     queue.take_padded()
+    assert queue.behind == 500 - FRAME
+    queue.take_padded()
+    assert queue.behind == 500 - 2 * FRAME
     queue.put(bytes(2 * FRAME), voiced=False)
     assert queue.behind == FRAME
     queue.clear()
     assert queue.behind == 0
+
+
+def test_a_frame_is_the_agents_own_voice_if_no_other_is_heard_in_it() -> None:
+    queue = FrameQueue(FRAME)
+    part = bytes(FRAME // 2)  # four appends a frame
+    given = []
+    for voiced, own in (
+        (True, True), (False, False), (True, True), (False, False),  # its own, with gaps between the VAD's frames
+        (True, True), (True, False), (False, False), (False, False),  # and a user's
+        (False, False), (False, False), (False, False), (False, False),
+    ):  # fmt: skip
+        queue.put(part, voiced=voiced, own_voice=own)
+        if queue.take() is not None:
+            given.append(queue.gave_own_voice)
+    assert given == [True, False, False]
+    queue.take_padded()
+    assert not queue.gave_own_voice
 
 
 @pytest.mark.parametrize("append_ms", [100, 6_000])
