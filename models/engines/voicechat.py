@@ -69,7 +69,7 @@ class VoiceChatStream:
         self._bos, self._eos, self._pad = config.bos_token_id, config.eos_token_id, config.pad_token_id
         self._silent = frozenset({self._pad, config.silence_token_id})
         self._tokenizer = session.tokenizer
-        self.steering = Steering(self._bos, self._eos, self._pad)
+        self.steering = Steering(self._bos, self._eos, self._pad, config.silence_token_id)
         session.steering = self.steering
         self._orders: deque[Callable[[], None]] = deque()  # given outside the model's thread, obeyed in it
         self._calls = CallReader(self._decode, self._silent)

@@ -13,6 +13,10 @@ RESULT_WAITS_FRAMES = 38
 """So long, 3 s, a tool's result waits for the model to finish what it says, as reading takes its words from it
 (chosen: longer than "let me look that up")."""
 
+TAIL_FRAMES = 8
+"""A model that writes nothing for more than this before it falls silent has finished its text: its voice was behind
+(chosen: half of what is left to the voice behind words that it is made to say)."""
+
 CUT_IN_FRAMES = 12
 """A user's word that is so old, 1 s, as the model falls silent was said into its speech, and the model answers it if it
 wants to; a younger one may be why it fell silent, and is to be answered (chosen: words come half a second late, and it
@@ -46,8 +50,11 @@ class Steering:
     `call_written` are called by whoever reads the frames.
     """
 
-    def __init__(self, bos: int, eos: int, pad: int) -> None:
+    def __init__(self, bos: int, eos: int, pad: int, silence: int | None = None) -> None:
+        """Take the ids of the text channel's marks; `silence`: another one that says nothing."""
         self._bos, self._eos, self._pad = bos, eos, pad
+        self._wordless = frozenset({bos, eos, pad, silence})
+        self._tail = 0  # frames without a word
         self._queue: deque[_Waiting] = deque()
         self._may_speak = True
         self._speaking = False
@@ -96,7 +103,8 @@ class Steering:
 
     def floor_yielded(self) -> None:
         """The model has spoken, or has given way to a user who spoke just now."""
-        cut_in = self._since_word is not None and self._since_word <= CUT_IN_FRAMES
+        finished = self._tail > TAIL_FRAMES
+        cut_in = not finished and self._since_word is not None and self._since_word <= CUT_IN_FRAMES
         self._speaking = False
         self._may_speak = self._since_word is not None or self._due_after
         self._unanswered = 0 if cut_in or self._due_after else None
@@ -115,6 +123,11 @@ class Steering:
 
     def next(self, text: int, function: int) -> tuple[int, int]:
         """Return the tokens of this frame, given those that the model chose."""
+        found = self._next(text, function)
+        self._tail = self._tail + 1 if found[0] in self._wordless else 0
+        return found
+
+    def _next(self, text: int, function: int) -> tuple[int, int]:
         if self._since_word is not None:
             self._since_word += 1
         if self._queue and not self._result_waits():

@@ -6,7 +6,13 @@ import pytest
 
 from models.duplex_interface import DuplexCall, DuplexPrompt
 from models.engines.token_text import LONGEST_CHARACTER, TokenText
-from models.engines.voicechat_steering import CUT_IN_FRAMES, REPLY_WITHIN_FRAMES, RESULT_WAITS_FRAMES, Steering
+from models.engines.voicechat_steering import (
+    CUT_IN_FRAMES,
+    REPLY_WITHIN_FRAMES,
+    RESULT_WAITS_FRAMES,
+    TAIL_FRAMES,
+    Steering,
+)
 from models.engines.voicechat_tools import (
     CALL_ENDS,
     CALL_PAUSES,
@@ -117,10 +123,23 @@ def test_a_user_who_spoke_into_its_speech_may_be_answered_if_the_model_wants_to(
 def test_a_user_to_whom_the_model_gives_way_is_answered(steering: Steering) -> None:
     steering.floor_taken()
     steering.words_heard()
-    frames(steering, CUT_IN_FRAMES)
+    frames(steering, CUT_IN_FRAMES, WORD)
     steering.floor_yielded()
     assert steering.next(BOS, PAD) == (BOS, PAD)
     assert (BOS, PAD) in frames(steering, REPLY_WITHIN_FRAMES)
+
+
+@pytest.mark.parametrize("before_end", [1, 6, TAIL_FRAMES + 1])
+def test_a_nod_into_its_last_words_makes_the_model_say_nothing_more(steering: Steering, before_end: int) -> None:
+    """All is written and the voice comes behind it: whoever speaks now has cut nothing. So is a late word of theirs."""
+    steering.floor_taken()
+    frames(steering, 5, WORD)
+    frames(steering, TAIL_FRAMES + 1 - before_end)
+    steering.words_heard()
+    frames(steering, before_end)
+    steering.floor_yielded()
+    assert frames(steering, 2 * REPLY_WITHIN_FRAMES) == [(PAD, PAD)] * 2 * REPLY_WITHIN_FRAMES
+    assert steering.next(BOS, PAD) == (BOS, PAD), "but by its own choice"
 
 
 def test_words_that_its_answer_follows_at_once_do_not_ask_for_another(steering: Steering) -> None:
