@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "port": given.port,
         "api_key": given.api_key,
         "allow_host": given.allow_host,
+        "duplex_sessions": given.sessions,
         "home": given.home,
         "log_level": given.log_level,
     }
@@ -91,6 +92,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--api-key", metavar="KEY", help="key that clients must send")
     parser.add_argument(
         "--allow-host", action="append", metavar="NAME", help="name by which clients reach it, as in mac.local"
+    )
+    parser.add_argument(
+        "--sessions", metavar="N", help="sessions at a time (default: one with real weights, any number with others)"
     )
     parser.add_argument(
         "--home",

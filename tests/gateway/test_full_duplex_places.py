@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import connect
 
-from gateway import service
+from gateway import duplex_server, service
 from gateway.capabilities import duplex_capabilities, full_duplex_sessions
 from gateway.settings import Settings
 from models.engines.moshi import Moshi
@@ -63,3 +63,10 @@ async def test_who_connects_again_waits_until_the_last_session_has_given_its_pla
         for _ in range(3):
             async with connect(gateway.url("?model=duplex")) as client:
                 assert (await event(client))["type"] == "session.created"
+
+
+def test_duplex_server_takes_the_number_of_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided: list[Settings] = []
+    monkeypatch.setattr(duplex_server, "serve_decided", lambda decision, _name: decided.append(decision.settings) or 0)
+    assert duplex_server.main(["--engine", "scripted", "--sessions", "2"]) == 0
+    assert decided[0].duplex_sessions == 2
