@@ -59,9 +59,9 @@ class Conversation:
         await self.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})
         await self.send("response.create")
 
-    async def response(self) -> Event:
-        """Receive a response to its end; return what a user got of it."""
-        begin = len(self.events)
+    async def response(self, begin: int | None = None) -> Event:
+        """Receive a response to its end; return what a user got of it. `begin`: how many events had come before it."""
+        begin = len(self.events) if begin is None else begin
         done = await self.until("response.done")
         while dialogue.is_nod(done["response"]):
             done = await self.until("response.done")
@@ -107,10 +107,11 @@ async def spoken_turn(talk: Conversation) -> None:
     for chunk in dialogue.spoken(dialogue.SPOKEN_TURN):
         await talk.append(chunk)
         await asyncio.sleep(dialogue.CHUNK_MS / 1000)
+    begin = len(talk.events)
     await talk.send("input_audio_buffer.commit")
     await talk.send("response.create")
-    heard = await talk.until("conversation.item.input_audio_transcription.completed")
-    turn = await talk.response()
+    heard = await talk.until("conversation.item.input_audio_transcription.completed")  # while the answer is under way
+    turn = await talk.response(begin)
     dialogue.report("spoken_turn", heard=heard["transcript"], reply=turn["reply"], audio_ms=turn["audio_ms"])
 
 
