@@ -49,9 +49,9 @@ class _Stopwatch:
     def watch(self, stream: ScriptedDuplexStream) -> ScriptedDuplexStream:
         step = stream.step
 
-        async def timed(pcm: bytes) -> DuplexStep:
+        async def timed(pcm: bytes, *, own_voice: bool = False) -> DuplexStep:
             began = time.thread_time()
-            told = await step(pcm)
+            told = await step(pcm, own_voice=own_voice)
             self.model_s += time.thread_time() - began
             return told
 
