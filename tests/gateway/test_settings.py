@@ -110,6 +110,31 @@ def test_loopback_needs_no_key(tmp_path: Path, host: str) -> None:
     assert load_settings({"host": [host]}, {}, tmp_path).api_key == ""
 
 
+@pytest.mark.parametrize("flags", [{}, {"profile": "quality"}, {"profile": "scripted", "duplex": "none"}])
+def test_a_gateway_that_would_serve_nothing_is_told_what_it_could_serve(
+    tmp_path: Path, flags: dict[str, object]
+) -> None:
+    assert refused(tmp_path, {**flags, "cascade": False}) == (
+        "The setting `cascade` is off, and nothing else is there to serve: choose a full-duplex model with --duplex, "
+        "name another Realtime server (DUPLEX_BASE_URL or [remotes.NAME]), or leave the cascade on."
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment"),
+    [
+        ({"profile": "scripted"}, {}),
+        ({"duplex": "scripted"}, {}),
+        ({"duplex_base_url": "http://mac:8765"}, {}),
+        ({}, {"REMOTE_MAC_BASE_URL": "http://mac:8765"}),
+    ],
+)
+def test_a_gateway_without_a_cascade_serves_whatever_else_there_is(
+    tmp_path: Path, flags: dict[str, object], environment: dict[str, str]
+) -> None:
+    assert not load_settings({**flags, "cascade": False}, environment, tmp_path).cascade
+
+
 ROLES = ("asr", "tts", "foreground")
 
 
