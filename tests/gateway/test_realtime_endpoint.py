@@ -15,7 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.endpoints import socket_session
-from gateway.endpoints.realtime import ModelNotFound, choose_backend
+from gateway.endpoints.realtime import ModelNotFound, choose_backend, choose_recogniser
 from gateway.serving import configure_logging
 from protocol.errors import session_expired
 from protocol.wire import Dialect
@@ -147,6 +147,36 @@ def test_any_name_that_is_not_ours_gets_the_default_backend() -> None:
     for model in ("duplex", "twin"):
         with pytest.raises(ModelNotFound, match=model):
             choose_backend(model)
+
+
+@pytest.mark.parametrize(
+    ("model", "served", "sentence"),
+    [
+        ("twin", ("cascade", "duplex"), "a session with two backends is not built yet."),
+        ("cascade", ("duplex",), "this gateway serves `duplex` only."),
+        ("cascade", ("openai",), "this gateway serves `openai` only."),
+        ("cascade", ("duplex", "mac", "openai"), "this gateway serves `duplex`, `mac`, `openai` only."),
+        (
+            "duplex",
+            ("cascade", "mac"),
+            "this gateway has no native full-duplex model loaded, and DUPLEX_BASE_URL names no server that has one.",
+        ),
+    ],
+)
+def test_what_is_said_of_a_backend_that_is_not_there_is_true_of_this_gateway(
+    model: str, served: tuple[str, ...], sentence: str
+) -> None:
+    with pytest.raises(ModelNotFound) as refused:
+        choose_backend(model, served)
+    assert str(refused.value) == f"The model `{model}` is not available: {sentence}"
+
+
+def test_dictation_beside_a_full_duplex_model_is_told_which_names_take_it() -> None:
+    with pytest.raises(ModelNotFound, match="has a full-duplex model only, which answers what it hears"):
+        choose_recogniser("whisper-1", ("duplex",))
+    with pytest.raises(ModelNotFound, match="Name another model of this gateway as \\?model=: `mac`, `openai`"):
+        choose_recogniser("whisper-1", ("duplex", "mac", "openai"))
+    assert choose_recogniser("mac", ("duplex", "mac", "openai")) == "mac"
 
 
 @pytest.mark.parametrize("model", ["duplex", "twin"])
