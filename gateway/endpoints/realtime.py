@@ -16,6 +16,7 @@ from gateway.endpoints.errors import deny, error_frame, refuse_in_words
 from gateway.endpoints.keys import Admission, Keys
 from gateway.endpoints.not_served import CALLS
 from gateway.endpoints.socket_session import RealtimeSession, SocketSession
+from gateway.endpoints.unknown_models import UnknownModels
 from gateway.service import Service, ServiceState
 from gateway.session_request import CASCADE, DUPLEX, SessionRequest
 from protocol.errors import ProtocolError
@@ -110,6 +111,7 @@ class RealtimeEndpoint:
         self._open_session = open_session
         self._keys = keys
         self._session_limit_s = session_limit_s
+        self._unknown_models = UnknownModels()
 
     async def serve(self, websocket: WebSocket) -> None:
         """Serve one client from its handshake to its end. Raises nothing but cancellation."""
@@ -156,6 +158,8 @@ class RealtimeEndpoint:
             await websocket.send_text(error_frame("model_not_found", str(error)))
             await websocket.close(4000, "invalid_request_error.model_not_found")
             return
+        if kind != "transcription":
+            self._unknown_models.opened(model, backend, served)
         # Upwards: the client gets its whole time, and the close comes in the second that it was told.
         now_s = time.time()
         expires_at_s = math.ceil(now_s + self._session_limit_s)
