@@ -46,8 +46,13 @@ def load_settings(flags: Mapping[str, object], environment: Mapping[str, str], f
     return load_sourced_settings(flags, environment, folder).settings
 
 
-def load_sourced_settings(flags: Mapping[str, object], environment: Mapping[str, str], folder: Path) -> SourcedSettings:
-    """Return what `load_settings` returns, with the source of each setting. Raises SettingsError."""
+def load_sourced_settings(
+    flags: Mapping[str, object], environment: Mapping[str, str], folder: Path, *, relays: bool = True
+) -> SourcedSettings:
+    """Return what `load_settings` returns, with the source of each setting. Raises SettingsError.
+
+    `relays` False: the named remote servers are a gateway's and not read.
+    """
     dotenv = dotenv_values(folder / DOTENV_NAME) if (folder / DOTENV_NAME).is_file() else {}
     toml = _read_toml(folder / TOML_NAME)
     values: dict[str, Any] = {}
@@ -65,7 +70,8 @@ def load_sourced_settings(flags: Mapping[str, object], environment: Mapping[str,
                 values[entry.name] = _parse(entry, raw, told)
                 sources[entry.name] = source
                 break
-    settings = Settings(**values, remotes=read_remotes(toml.get(REMOTES), (environment, dotenv)))
+    remotes = read_remotes(toml.get(REMOTES), (environment, dotenv)) if relays else ()
+    settings = Settings(**values, remotes=remotes)
     check_settings(settings)
     return SourcedSettings(settings, sources)
 
