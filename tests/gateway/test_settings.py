@@ -94,9 +94,22 @@ def test_a_wrong_file_is_refused(tmp_path: Path, line: str) -> None:
     refused(tmp_path)
 
 
-def test_an_unknown_key_in_the_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "duplex-gateway.toml").write_text("prot = 1\n")
-    assert "`prot` in duplex-gateway.toml is not a setting" in refused(tmp_path)
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("prot = 1", "`prot` in duplex-gateway.toml is not a setting: perhaps `port` is meant, else remove it ("),
+        (
+            "[remote.openai]",
+            "`remote` in duplex-gateway.toml is not a setting: perhaps `remotes` is meant, else ",
+        ),
+        ("zebra = 1", "`zebra` in duplex-gateway.toml is not a setting: remove it (`serve --help` lists them all)."),
+    ],
+)
+def test_an_unknown_key_in_the_file_is_named_with_the_setting_that_it_resembles(
+    tmp_path: Path, line: str, sentence: str
+) -> None:
+    (tmp_path / "duplex-gateway.toml").write_text(line + "\n")
+    assert sentence in refused(tmp_path)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.com"])
