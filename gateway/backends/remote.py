@@ -223,10 +223,10 @@ def _why(error: Exception, address: RemoteAddress) -> str:
             return "did not answer as a Realtime server does; check the base URL."
 
 
-def _code(body: bytes | None) -> object:
+def _code(body: bytes | bytearray) -> object:
     """Return the `code` of OpenAI's error body, None for any other body."""
     try:
-        told = json.loads(body or b"")
+        told = json.loads(body)
     except ValueError:
         return None
     error = told.get("error") if isinstance(told, dict) else None
