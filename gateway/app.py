@@ -75,7 +75,9 @@ def create_app(
     realtime = RealtimeEndpoint(
         service, open_session or composition.open_session, keys=keys, session_limit_s=settings.session_limit_s
     )
-    client_secrets = ClientSecretsEndpoint(keys, ephemeral, lambda dialect: session_defaults(settings, dialect))
+    client_secrets = ClientSecretsEndpoint(
+        keys, ephemeral, lambda dialect: session_defaults(settings, dialect), lambda: tuple(composition.models())
+    )
     models = ModelsEndpoint(keys, composition.models)
     speech = SpeechEndpoint(
         service,

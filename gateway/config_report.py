@@ -15,7 +15,6 @@ from gateway.settings_sources import DEFAULT
 from models.engine_plan import EnginePlan
 
 _UNSET = "–"
-_REMOTES_FROM = "duplex-gateway.toml or environment"
 
 
 def config_table(decision: Decision) -> str:
@@ -24,7 +23,7 @@ def config_table(decision: Decision) -> str:
     for entry in table():
         value, source = _effective(decision, entry)
         rows.append((entry.name, _text(value), source))
-    rows += [(f"{REMOTES}.{name}", _remote(remote), _REMOTES_FROM) for name, remote in _named(decision)]
+    rows += [(name, _remote(remote), decision.sources[name]) for name, remote in _named(decision)]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     widths[1] = min(widths[1], 60)  # a long value moves only its own source
     lines = [f"{name:<{widths[0]}}  {value:<{widths[1]}}  {source}" for name, value, source in rows]
@@ -39,12 +38,12 @@ def config_json(decision: Decision) -> str:
         shown = str(value) if isinstance(value, Path) else value
         settings[entry.name] = {"value": shown, "source": source, "env": entry.env, "flag": entry.flag}
     for name, remote in _named(decision):
-        settings[f"{REMOTES}.{name}"] = {"value": _remote(remote), "source": _REMOTES_FROM}
+        settings[name] = {"value": _remote(remote), "source": decision.sources[name]}
     return json.dumps({"told": decision.told, "settings": settings}, indent=2, ensure_ascii=False)
 
 
 def _named(decision: Decision) -> list[tuple[str, Remote]]:
-    return [(remote.name, remote) for remote in decision.settings.remotes]
+    return [(f"{REMOTES}.{remote.name}", remote) for remote in decision.settings.remotes]
 
 
 def _remote(remote: Remote) -> str:

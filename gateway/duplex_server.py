@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     try:
         check_rooms()
-        sourced = load_sourced_settings(flags, os.environ, Path.cwd())
+        sourced = load_sourced_settings(flags, os.environ, Path.cwd(), relays=False)
         from gateway.profile_choice import decide, surroundings
 
         decision = decide(sourced, surroundings(os.environ), keep=False)
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Serves a native full-duplex model at ws://HOST:PORT/v1/realtime. Its weights are fetched from\n"
         "the model hub at the first start. All other settings are those of `duplex-gateway serve`, from the\n"
-        "environment and files.",
+        "environment and files, but for remote servers, which are a gateway's.",
         epilog="What the engines need:\n"
         + "\n".join(fill(f"{name}: {told}.", 100, subsequent_indent="  ") for name, told in NEEDS.items()),
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import cast, get_args
 from urllib.parse import urlsplit, urlunsplit
 
 from gateway.own_address import is_own_address
-from gateway.settings import Remote, RemoteDialect, Settings, SettingsError
+from gateway.settings import DOTENV_NAME, TOML_NAME, Remote, RemoteDialect, Settings, SettingsError
 
 REMOTES = "remotes"
 """The table in `duplex-gateway.toml`."""
@@ -26,19 +26,23 @@ _HTTP = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
 _REQUESTS = ("/realtime", "/models")
 
 
-def read_remotes(tables: object, environments: Sequence[Mapping[str, str | None]]) -> tuple[Remote, ...]:
-    """Return the servers that the file's `tables` and the `environments` (strongest first) name, by name.
+def read_remotes(
+    tables: object, environment: Mapping[str, str], dotenv: Mapping[str, str | None]
+) -> tuple[tuple[Remote, ...], dict[str, str]]:
+    """Return the servers that the file's `tables`, `environment` and `dotenv` name, by name, and each one's sources.
 
-    A server exists where it has a base URL; another variable without one is somebody else's. A name in the file and the
-    same in capitals, other signs written `_`, are one. Raises SettingsError.
+    The environment wins over `dotenv`, that over the file. A server exists where it has a base URL; another variable
+    without one is somebody else's. A name in the file and the same in capitals, other signs written `_`, are one.
+    Raises SettingsError.
     """
     known = _from_tables(tables)
-    for environment in reversed(environments):
-        _overlay(known, environment)
+    sources = {name: dict.fromkeys(given, TOML_NAME) for name, given in known.items()}
+    for place, variables in ((DOTENV_NAME, dotenv), ("environment", environment)):
+        _overlay(known, sources, place, variables)
     for name, given in known.items():
         if not given.get("base_url") and any(given.values()) and name in _table_names(tables):
             raise SettingsError(f"`remotes.{name}` in duplex-gateway.toml has no base_url: give it one.")
-    return tuple(
+    remotes = tuple(
         Remote(
             name,
             given["base_url"],
@@ -49,6 +53,14 @@ def read_remotes(tables: object, environments: Sequence[Mapping[str, str | None]
         for name, given in sorted(known.items())
         if given.get("base_url")
     )
+    return remotes, {f"{REMOTES}.{remote.name}": _told(sources[remote.name]) for remote in remotes}
+
+
+def _told(sources: Mapping[str, str]) -> str:
+    """Return where a server comes from: its base URL, and those other parts that came from elsewhere."""
+    first = sources["base_url"]
+    others = [f"{key}: {sources[key]}" for key in KEYS if sources.get(key, first) != first]
+    return "; ".join([first, *others])
 
 
 def _table_names(tables: object) -> Iterator[str]:
@@ -77,13 +89,20 @@ def _from_tables(tables: object) -> dict[str, dict[str, str]]:
     return {name: dict(given) for name, given in tables.items()}
 
 
-def _overlay(known: dict[str, dict[str, str]], environment: Mapping[str, str | None]) -> None:
+def _overlay(
+    known: dict[str, dict[str, str]],
+    sources: dict[str, dict[str, str]],
+    place: str,
+    environment: Mapping[str, str | None],
+) -> None:
     by_variable = {in_capitals(name): name for name in known}
     for variable, value in environment.items():
         found = _VARIABLE.fullmatch(variable)
         if found is not None and value:
             name = by_variable.get(found[1], found[1].lower())
-            known.setdefault(name, {})[found[2].lower()] = value
+            key = found[2].lower()
+            known.setdefault(name, {})[key] = value
+            sources.setdefault(name, {})[key] = place if place == DOTENV_NAME else f"{place} {variable}"
 
 
 def in_capitals(name: str) -> str:

@@ -15,6 +15,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from gateway.masking import MASK, masked_json, masked_url
 
 _ENV_PREFIX = "DUPLEX_GATEWAY_"
+TOML_NAME = "duplex-gateway.toml"
+DOTENV_NAME = ".env"
 YES_AND_NO = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 """Yes and no as the environment writes them."""
 

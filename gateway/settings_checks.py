@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from gateway.engine_choice import engine_plan
 from gateway.loopback import is_loopback
 from gateway.own_address import is_own_address
-from gateway.remote_settings import check_remotes
+from gateway.remote_settings import all_remotes, check_remotes
 from gateway.settings import END_OF_TURN_JUDGES, Settings, SettingsError, table
 from models.extra_body import parse_extra_body
 
@@ -33,6 +34,7 @@ def check_settings(settings: Settings) -> None:
         if url := getattr(settings, name):
             _check_endpoint(settings, variable, url, example, server)
     check_remotes(settings)
+    _check_something_is_served(settings)
     _check_engines_agree(settings)
     _check_voices(settings.tts_voices)
     _check_extra_body(settings.foreground_extra_body)
@@ -82,6 +84,15 @@ def _check_endpoint(settings: Settings, variable: str, url: str, example: str, s
         )
     if ours:
         raise SettingsError(f"{variable} points at the gateway's own address: give the address of {server}.")
+
+
+def _check_something_is_served(settings: Settings) -> None:
+    if settings.cascade or all_remotes(settings) or engine_plan(settings).native.engine != "none":
+        return
+    raise SettingsError(
+        "The setting `cascade` is off, and nothing else is there to serve: choose a full-duplex model with --duplex, "
+        "name another Realtime server (DUPLEX_BASE_URL or [remotes.NAME]), or leave the cascade on."
+    )
 
 
 def _check_engines_agree(settings: Settings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,11 +13,9 @@ from dotenv import dotenv_values
 
 from gateway.masking import MASK
 from gateway.remote_settings import REMOTES, read_remotes
-from gateway.settings import YES_AND_NO, Entry, Settings, SettingsError, table
+from gateway.settings import DOTENV_NAME, TOML_NAME, YES_AND_NO, Entry, Remote, Settings, SettingsError, table
 from gateway.settings_checks import check_settings
 
-TOML_NAME = "duplex-gateway.toml"
-DOTENV_NAME = ".env"
 DEFAULT = "default"
 """Source of a setting that nobody gave."""
 
@@ -26,7 +25,8 @@ class SourcedSettings:
     """Settings, and where each of them came from.
 
     `sources`, by field name: `default`, `flag --port`, `environment DUPLEX_GATEWAY_PORT`, `.env`,
-    `duplex-gateway.toml`.
+    `duplex-gateway.toml`; of a remote server, as `remotes.NAME`, that of its base URL, then those of other parts that
+    came from elsewhere.
     """
 
     settings: Settings
@@ -46,8 +46,13 @@ def load_settings(flags: Mapping[str, object], environment: Mapping[str, str], f
     return load_sourced_settings(flags, environment, folder).settings
 
 
-def load_sourced_settings(flags: Mapping[str, object], environment: Mapping[str, str], folder: Path) -> SourcedSettings:
-    """Return what `load_settings` returns, with the source of each setting. Raises SettingsError."""
+def load_sourced_settings(
+    flags: Mapping[str, object], environment: Mapping[str, str], folder: Path, *, relays: bool = True
+) -> SourcedSettings:
+    """Return what `load_settings` returns, with the source of each setting. Raises SettingsError.
+
+    `relays` False: the named remote servers are a gateway's and not read.
+    """
     dotenv = dotenv_values(folder / DOTENV_NAME) if (folder / DOTENV_NAME).is_file() else {}
     toml = _read_toml(folder / TOML_NAME)
     values: dict[str, Any] = {}
@@ -65,7 +70,11 @@ def load_sourced_settings(flags: Mapping[str, object], environment: Mapping[str,
                 values[entry.name] = _parse(entry, raw, told)
                 sources[entry.name] = source
                 break
-    settings = Settings(**values, remotes=read_remotes(toml.get(REMOTES), (environment, dotenv)))
+    remotes: tuple[Remote, ...] = ()
+    if relays:
+        remotes, sources_of_remotes = read_remotes(toml.get(REMOTES), environment, dotenv)
+        sources |= sources_of_remotes
+    settings = Settings(**values, remotes=remotes)
     check_settings(settings)
     return SourcedSettings(settings, sources)
 
@@ -77,10 +86,13 @@ def _read_toml(path: Path) -> dict[str, object]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{TOML_NAME} is not valid TOML ({error}): correct or remove it.") from error
-    known = {REMOTES, *(entry.name for entry in table())}
+    known = [REMOTES, *(entry.name for entry in table())]
     for name in content:
         if name not in known:
-            raise SettingsError(f"`{name}` in {TOML_NAME} is not a setting: remove it (`serve --help` lists them all).")
+            meant = "".join(f"perhaps `{near}` is meant, else " for near in get_close_matches(name, known, 1))
+            raise SettingsError(
+                f"`{name}` in {TOML_NAME} is not a setting: {meant}remove it (`serve --help` lists them all)."
+            )
     return content
 
 

@@ -129,8 +129,8 @@ def require_gpu(name: str) -> None:
     raise EngineError(
         "duplex_no_gpu",
         f"The full-duplex model {name} needs Apple Silicon, and MLX finds no GPU on this {platform.system()} on "
-        f"{platform.machine()}: set DUPLEX_TINY=1 (duplex-server's --tiny) to run the same code on random weights, or "
-        "serve the model on such a Mac with duplex-server.",
+        f"{platform.machine()}: give duplex-server --tiny, or serve --duplex-tiny (DUPLEX_GATEWAY_DUPLEX_TINY=1), to "
+        "run the same code on random weights, or serve the model on such a Mac with duplex-server.",
     )
 
 

@@ -7,6 +7,7 @@ NO_PROXY) carry wss to other machines only. Redirects aren't followed, so that t
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import socket
@@ -44,6 +45,9 @@ MAX_FRAME_BYTES = LIMIT_BYTES // 2
 
 WAITING_FRAMES = 16
 """Frames of a server that wait to be relayed; then it is read no further and its TCP window fills."""
+
+NAME_NOT_SERVED = "host_not_allowed"
+"""Code with which a gateway or a `duplex-server` refuses a Host that it doesn't know (`endpoints/access.py`)."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_.]{1,64}")
 
@@ -181,7 +185,7 @@ async def open_remote(address: RemoteAddress) -> RemoteConnection:
             logger=_QUIET,
         )
     except (OSError, InvalidHandshake, WebSocketException, ValueError, ImportError) as error:
-        raise RemoteUnavailable(f"{address.place} {_why(error)}") from error
+        raise RemoteUnavailable(f"{address.place} {_why(error, address)}") from error
     return RemoteConnection(websocket)
 
 
@@ -189,11 +193,15 @@ _QUIET = logging.getLogger(f"{__name__}.websocket")
 _QUIET.setLevel(logging.CRITICAL)  # the library writes the Authorization header at DEBUG, stacks at ERROR
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception, address: RemoteAddress) -> str:
     """Return why a server could not be opened, without its own words, which may repeat a key."""
     match error:
         case InvalidStatus():
-            return _refused(error.response.status_code)
+            status = error.response.status_code
+            name = urlsplit(address.realtime).hostname
+            if status == 403 and _code(error.response.body) == NAME_NOT_SERVED:
+                return f"does not know the name {name}; start it with --allow-host {name}."
+            return _refused(status)
         case TimeoutError():
             return f"did not answer within {CONNECT_TIMEOUT_S:g} s."
         case ssl.SSLCertVerificationError():
@@ -213,6 +221,16 @@ def _why(error: Exception) -> str:
             return "is behind a SOCKS proxy, for which the package python-socks is missing."
         case _:
             return "did not answer as a Realtime server does; check the base URL."
+
+
+def _code(body: bytes | bytearray) -> object:
+    """Return the `code` of OpenAI's error body, None for any other body."""
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return None
+    error = told.get("error") if isinstance(told, dict) else None
+    return error.get("code") if isinstance(error, dict) else None
 
 
 def _refused(status: int) -> str:

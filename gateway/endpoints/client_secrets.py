@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,12 +37,19 @@ class _Made:
 
 
 class ClientSecretsEndpoint:
-    """Makes ephemeral keys. `defaults` tells what sessions begin with in each dialect."""
+    """Makes ephemeral keys. `defaults` tells what sessions begin with in each dialect, `served` the models' names."""
 
-    def __init__(self, keys: Keys, ephemeral: EphemeralKeys, defaults: Callable[[Dialect], SessionDefaults]) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        ephemeral: EphemeralKeys,
+        defaults: Callable[[Dialect], SessionDefaults],
+        served: Callable[[], Sequence[str]],
+    ) -> None:
         self._keys = keys
         self._ephemeral = ephemeral
         self._defaults = defaults
+        self._served = served
 
     async def create(self, request: Request) -> JSONResponse:
         """Answer with a key, its end and the session that it opens (Realtime GA)."""
@@ -90,6 +97,6 @@ class ClientSecretsEndpoint:
         """Return the request in `body` and the whole session that its key opens."""
         asked = read(body)
         model = asked.session.get("model") or DEFAULT_MODEL
-        choose_backend(model)
+        choose_backend(model, self._served())
         defaults = self._defaults(dialect)
         return asked, configured_session(asked.session, defaults, session_id=random_id("sess"), model=model)

@@ -16,6 +16,7 @@ from gateway.endpoints.errors import deny, error_frame, refuse_in_words
 from gateway.endpoints.keys import Admission, Keys
 from gateway.endpoints.not_served import CALLS
 from gateway.endpoints.socket_session import RealtimeSession, SocketSession
+from gateway.endpoints.unknown_models import UnknownModels
 from gateway.service import Service, ServiceState
 from gateway.session_request import CASCADE, DUPLEX, SessionRequest
 from protocol.errors import ProtocolError
@@ -25,22 +26,11 @@ from protocol.wire import Dialect
 
 logger = logging.getLogger(__name__)
 
-NAMES_OF_BACKENDS = {
-    CASCADE: "The model `cascade` is not available: this gateway serves a full-duplex model alone.",
-    DUPLEX: "The model `duplex` is not available: this gateway has no native full-duplex model loaded, "
-    "and DUPLEX_BASE_URL names no server that has one.",
-    "twin": "The model `twin` is not available: it compares two backends and this gateway has only one.",
-}
-"""Names that never fall back to another backend (design §1), and what is said where there is none such."""
+NAMES_OF_BACKENDS = (CASCADE, DUPLEX, "twin")
+"""Names that never fall back to another backend (design §1)."""
 
 
 SessionFactory = Callable[[SessionRequest], RealtimeSession]
-
-
-NO_RECOGNISER = (
-    "There are no transcription sessions here: this server has a full-duplex model only, which answers what it hears. "
-    "Connect to a gateway that serves the cascade."
-)
 
 
 NO_PLACE = (
@@ -59,7 +49,7 @@ def choose_backend(model: str | None, served: Sequence[str] = (CASCADE,)) -> str
     Raises ModelNotFound.
     """
     if model in NAMES_OF_BACKENDS and model not in served:
-        raise ModelNotFound(NAMES_OF_BACKENDS[model])
+        raise ModelNotFound(_not_there(model, served))
     return model if model is not None and model in served else served[0]
 
 
@@ -73,8 +63,39 @@ def choose_recogniser(model: str | None, served: Sequence[str]) -> str:
     if CASCADE in served:
         return CASCADE
     if served[0] in NAMES_OF_BACKENDS:
-        raise ModelNotFound(NO_RECOGNISER)
+        raise ModelNotFound(_no_recogniser(served[1:]))
     return served[0]
+
+
+def _not_there(model: str, served: Sequence[str]) -> str:
+    """Return why a backend of ours isn't among those that are `served`."""
+    match model:
+        case "cascade":
+            why = f"this gateway serves {_quoted(served)} only."
+        case "duplex":
+            why = (
+                "this gateway has no native full-duplex model loaded, and DUPLEX_BASE_URL names no server that has one."
+            )
+        case _:
+            why = "a session with two backends is not built yet."
+    return f"The model `{model}` is not available: {why}"
+
+
+def _no_recogniser(others: Sequence[str]) -> str:
+    """Return why there is no dictation where a full-duplex model is the default. `others`: what else is served."""
+    if others:
+        return (
+            "There are no transcription sessions with a full-duplex model, which answers what it hears. "
+            f"Name another model of this gateway as ?model=: {_quoted(others)}."
+        )
+    return (
+        "There are no transcription sessions here: this server has a full-duplex model only, which answers what it "
+        "hears. Connect to a gateway that serves the cascade."
+    )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def session_kind(intent: str | None) -> SessionKind:
@@ -90,6 +111,7 @@ class RealtimeEndpoint:
         self._open_session = open_session
         self._keys = keys
         self._session_limit_s = session_limit_s
+        self._unknown_models = UnknownModels()
 
     async def serve(self, websocket: WebSocket) -> None:
         """Serve one client from its handshake to its end. Raises nothing but cancellation."""
@@ -136,6 +158,8 @@ class RealtimeEndpoint:
             await websocket.send_text(error_frame("model_not_found", str(error)))
             await websocket.close(4000, "invalid_request_error.model_not_found")
             return
+        if kind != "transcription":
+            self._unknown_models.opened(model, backend, served)
         # Upwards: the client gets its whole time, and the close comes in the second that it was told.
         now_s = time.time()
         expires_at_s = math.ceil(now_s + self._session_limit_s)

@@ -78,6 +78,29 @@ def test_an_engine_that_something_else_decided_says_what(
     assert settings["foreground"]["source"] == "profile embedded"
 
 
+def test_a_remote_server_is_told_with_its_model_and_the_place_of_each_part(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "duplex-gateway.toml").write_text(
+        "[remotes.my-mac]\nbase_url = 'http://mac.lan:8765'\nmodel = 'cascade'\n"
+        "[remotes.openai]\nbase_url = 'https://old.example/v1'\nmodel = 'gpt-realtime'\n"
+    )
+    (folder / ".env").write_text("REMOTE_OPENAI_MODEL=gpt-realtime-mini\nREMOTE_OPENAI_API_KEY=overridden\n")
+    monkeypatch.setenv("REMOTE_OPENAI_BASE_URL", "https://api.openai.com/v1")
+    monkeypatch.setenv("REMOTE_OPENAI_API_KEY", "s3cret")
+    settings = config(capsys, "--profile", "scripted")["settings"]
+    assert settings["remotes.my-mac"] == {
+        "value": "http://mac.lan:8765 (model cascade, ga)",
+        "source": "duplex-gateway.toml",
+    }
+    assert settings["remotes.openai"] == {
+        "value": "https://api.openai.com/v1 (model gpt-realtime-mini, ga, key ***)",
+        "source": "environment REMOTE_OPENAI_BASE_URL; api_key: environment REMOTE_OPENAI_API_KEY; model: .env",
+    }
+    assert cli.main(["config", "--profile", "scripted"]) == 0
+    assert "ga, key ***)  environment REMOTE_OPENAI_BASE_URL; api_key: " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_no_key_and_no_password_is_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: list[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from socket import getaddrinfo
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def remote(port: int, **others: Any) -> Remote:
-    return Remote("mac", f"http://127.0.0.1:{port}/v1", **others)
+    return Remote("mac", **{"base_url": f"http://127.0.0.1:{port}/v1", **others})
 
 
 async def found(server: Remote) -> dict[str, Finding]:
@@ -69,6 +70,19 @@ async def test_a_wrong_key_is_told_with_the_place_where_it_is_set(serve: Serve) 
     assert "refused the key that is set for it (401)" in opens.detail
     assert opens.advice == "look at [remotes.mac] in duplex-gateway.toml, or REMOTE_MAC_BASE_URL."
     assert "another" not in opens.detail
+
+
+async def test_a_server_that_was_started_without_its_name_is_told_how_to_start_it(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.getaddrinfo", lambda _host, *others, **more: getaddrinfo("127.0.0.1", *others, **more))
+    async with serve(whole=True, profile="scripted", api_key="the-right-one") as upstream:
+        (opens,) = (
+            await found(remote(upstream.port, api_key="the-right-one", base_url=f"http://mac.test:{upstream.port}/v1"))
+        ).values()
+    assert (opens.verdict, opens.check) == (Verdict.FAIL, "opens")
+    assert opens.detail == f"mac.test:{upstream.port} does not know the name mac.test"
+    assert opens.advice == "start it with --allow-host mac.test."
 
 
 async def test_nobody_there_is_told(unused_tcp_port: int) -> None:

@@ -66,6 +66,19 @@ def test_the_servers_address_in_the_environment_is_for_gateways_and_not_for_itse
     assert decided[0].settings.duplex_base_url == ""
 
 
+def test_the_remote_servers_of_a_gateway_in_the_same_folder_are_none_of_its_own(
+    decided: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "duplex-gateway.toml").write_text(
+        "log_level = 'debug'\n[remotes.mac]\nbase_url = 'http://127.0.0.1:8765/v1'\n"
+        "[remotes.openai]\nbase_url = 'https://api.openai.com/v1'\n"
+    )
+    monkeypatch.setenv("REMOTE_OTHER_BASE_URL", "http://localhost:8765")
+    assert main(["--port", "8765", "--engine", "scripted"]) == 0
+    assert decided[0].settings.remotes == ()
+    assert decided[0].settings.log_level == "debug"
+
+
 def test_settings_of_the_environment_hold(decided: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DUPLEX_MODEL", "owner/other")
     assert main([]) == 0

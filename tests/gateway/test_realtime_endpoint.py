@@ -15,8 +15,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.endpoints import socket_session
-from gateway.endpoints.realtime import ModelNotFound, choose_backend
+from gateway.endpoints.realtime import ModelNotFound, choose_backend, choose_recogniser
+from gateway.endpoints.unknown_models import MOST_NAMES, UnknownModels
 from gateway.serving import configure_logging
+from gateway.settings import Remote
 from protocol.errors import session_expired
 from protocol.wire import Dialect
 from tests.gateway.conftest import Serve
@@ -147,6 +149,64 @@ def test_any_name_that_is_not_ours_gets_the_default_backend() -> None:
     for model in ("duplex", "twin"):
         with pytest.raises(ModelNotFound, match=model):
             choose_backend(model)
+
+
+@pytest.mark.parametrize(
+    ("model", "served", "sentence"),
+    [
+        ("twin", ("cascade", "duplex"), "a session with two backends is not built yet."),
+        ("cascade", ("duplex",), "this gateway serves `duplex` only."),
+        ("cascade", ("openai",), "this gateway serves `openai` only."),
+        ("cascade", ("duplex", "mac", "openai"), "this gateway serves `duplex`, `mac`, `openai` only."),
+        (
+            "duplex",
+            ("cascade", "mac"),
+            "this gateway has no native full-duplex model loaded, and DUPLEX_BASE_URL names no server that has one.",
+        ),
+    ],
+)
+def test_what_is_said_of_a_backend_that_is_not_there_is_true_of_this_gateway(
+    model: str, served: tuple[str, ...], sentence: str
+) -> None:
+    with pytest.raises(ModelNotFound) as refused:
+        choose_backend(model, served)
+    assert str(refused.value) == f"The model `{model}` is not available: {sentence}"
+
+
+def test_dictation_beside_a_full_duplex_model_is_told_which_names_take_it() -> None:
+    with pytest.raises(ModelNotFound, match="has a full-duplex model only, which answers what it hears"):
+        choose_recogniser("whisper-1", ("duplex",))
+    with pytest.raises(ModelNotFound, match="Name another model of this gateway as \\?model=: `mac`, `openai`"):
+        choose_recogniser("whisper-1", ("duplex", "mac", "openai"))
+    assert choose_recogniser("mac", ("duplex", "mac", "openai")) == "mac"
+
+
+async def test_who_mistypes_a_models_name_finds_in_the_log_what_was_opened_instead(
+    serve: Serve, caplog: pytest.LogCaptureFixture, unused_tcp_port: int
+) -> None:
+    openai = Remote("openai", f"http://127.0.0.1:{unused_tcp_port}/v1")
+    asked = ("openia", "openia", "gpt-realtime", "cascade", "openai", "", "a%0Ab%1B%5B31m" + "c" * 99)
+    async with serve(remotes=(openai,)) as gateway:
+        for query in (*(f"?model={name}" for name in asked), "", "?model=whisper-1&intent=transcription"):
+            async with connect(gateway.url(query)) as client:
+                assert (await event(client))["type"] == "session.created"
+        assert [session.request.backend for session in gateway.sessions].count("openai") == 1
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    rest = "`: its client got `cascade`, the default; there are `cascade`, `openai`"
+    assert told == [f"no model is named `openia{rest}", f"no model is named `ab[31m{'c' * 58}{rest}"]
+
+
+async def test_where_there_is_one_model_any_name_means_it(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    async with serve() as gateway, connect(gateway.url("?model=openia")) as client:
+        await event(client)
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_client_that_makes_names_up_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    unknown = UnknownModels()
+    for number in range(10 * MOST_NAMES):
+        unknown.opened(f"name-{number}", "cascade", ("cascade", "openai"))
+    assert len(caplog.records) == MOST_NAMES
 
 
 @pytest.mark.parametrize("model", ["duplex", "twin"])

@@ -22,6 +22,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 
 from gateway import relay_upstream
+from gateway.endpoints.access import Refusal, host_refusal
 from gateway.settings import Remote
 from tests.gateway.conftest import Gateway, Serve
 from tests.gateway.relayed import talking
@@ -353,6 +354,20 @@ async def test_a_refused_handshake_says_why_and_what_to_do(serve: Serve, status:
     assert sentence.startswith(f"The model `theirs` is not available: 127.0.0.1:{fake.port} ")
     assert words in sentence
     assert "sk-" not in sentence
+
+
+async def test_a_server_that_does_not_know_its_name_is_told_from_one_that_refuses_the_key(serve: Serve) -> None:
+    refusals = [host_refusal("mac.local", bound=(), allowed=()), Refusal(403, "No.", code="unsupported_country")]
+    bodies = [json.dumps(refusal.body()).encode() for refusal in refusals if refusal] + [b"\xff{", b'[{"error": 3}]']
+
+    def refuse(_request: Request) -> Response:
+        return Response(403, "Forbidden", Headers(), bodies.pop(0))
+
+    async with fake_server(idle, refuse) as fake, before(serve, fake, api_key=KEY) as gateway:
+        sentences = [await told_and_closed(gateway) for _ in tuple(bodies)]
+    place = f"The model `theirs` is not available: 127.0.0.1:{fake.port}"
+    assert sentences[0] == f"{place} does not know the name 127.0.0.1; start it with --allow-host 127.0.0.1."
+    assert sentences[1:] == [f"{place} refused the key that is set for it (403)."] * 3
 
 
 async def test_a_server_that_is_not_there_is_no_other_backend(serve: Serve) -> None:

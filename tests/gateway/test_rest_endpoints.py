@@ -425,6 +425,14 @@ def test_a_full_duplex_model_is_listed_beside_the_cascade_with_its_own_capabilit
     assert duplex["limits"]["conversation_s"] is None
 
 
+def test_a_key_may_be_for_any_model_that_is_served_and_for_no_other() -> None:
+    engines = replace(no_engines(), native=ScriptedDuplex(), cascade=False)
+    with TestClient(create_app(Settings(api_key="k-test"), engines), base_url=BASE_URL) as client:
+        for model, status in (("duplex", 200), ("gpt-realtime", 200), ("cascade", 400), ("twin", 400)):
+            body = {"session": {"type": "realtime", "model": model}}
+            assert client.post(SECRETS, json=body, headers=KEY).status_code == status, model
+
+
 def test_where_there_is_no_cascade_other_names_stand_for_the_full_duplex_model() -> None:
     engines = replace(no_engines(), native=ScriptedDuplex(), cascade=False)
     with TestClient(create_app(Settings(api_key="k-test"), engines), base_url=BASE_URL) as client:

@@ -94,9 +94,22 @@ def test_a_wrong_file_is_refused(tmp_path: Path, line: str) -> None:
     refused(tmp_path)
 
 
-def test_an_unknown_key_in_the_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "duplex-gateway.toml").write_text("prot = 1\n")
-    assert "`prot` in duplex-gateway.toml is not a setting" in refused(tmp_path)
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("prot = 1", "`prot` in duplex-gateway.toml is not a setting: perhaps `port` is meant, else remove it ("),
+        (
+            "[remote.openai]",
+            "`remote` in duplex-gateway.toml is not a setting: perhaps `remotes` is meant, else ",
+        ),
+        ("zebra = 1", "`zebra` in duplex-gateway.toml is not a setting: remove it (`serve --help` lists them all)."),
+    ],
+)
+def test_an_unknown_key_in_the_file_is_named_with_the_setting_that_it_resembles(
+    tmp_path: Path, line: str, sentence: str
+) -> None:
+    (tmp_path / "duplex-gateway.toml").write_text(line + "\n")
+    assert sentence in refused(tmp_path)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.com"])
@@ -108,6 +121,31 @@ def test_a_public_address_needs_a_key(tmp_path: Path, host: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
 def test_loopback_needs_no_key(tmp_path: Path, host: str) -> None:
     assert load_settings({"host": [host]}, {}, tmp_path).api_key == ""
+
+
+@pytest.mark.parametrize("flags", [{}, {"profile": "quality"}, {"profile": "scripted", "duplex": "none"}])
+def test_a_gateway_that_would_serve_nothing_is_told_what_it_could_serve(
+    tmp_path: Path, flags: dict[str, object]
+) -> None:
+    assert refused(tmp_path, {**flags, "cascade": False}) == (
+        "The setting `cascade` is off, and nothing else is there to serve: choose a full-duplex model with --duplex, "
+        "name another Realtime server (DUPLEX_BASE_URL or [remotes.NAME]), or leave the cascade on."
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment"),
+    [
+        ({"profile": "scripted"}, {}),
+        ({"duplex": "scripted"}, {}),
+        ({"duplex_base_url": "http://mac:8765"}, {}),
+        ({}, {"REMOTE_MAC_BASE_URL": "http://mac:8765"}),
+    ],
+)
+def test_a_gateway_without_a_cascade_serves_whatever_else_there_is(
+    tmp_path: Path, flags: dict[str, object], environment: dict[str, str]
+) -> None:
+    assert not load_settings({**flags, "cascade": False}, environment, tmp_path).cascade
 
 
 ROLES = ("asr", "tts", "foreground")

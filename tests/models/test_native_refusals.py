@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from gateway.settings import table
 from models import native_files, native_loading
 from models.engine_plan import EnginePlan, NativePlan
 from models.engines.moshi import MODEL as MOSHI
@@ -101,7 +102,8 @@ def test_a_machine_without_a_gpu_for_mlx_is_told_of_tiny(gpu: SimpleNamespace) -
     gpu.kind = "cpu"
     code, message = sentence(lambda: find_files(FILES, "", None))
     assert code == "duplex_no_gpu"
-    assert "DUPLEX_TINY=1 (duplex-server's --tiny)" in message
+    entry = next(entry for entry in table() if entry.name == "duplex_tiny")
+    assert f"give duplex-server --tiny, or serve {entry.flag} ({entry.env}=1), to run the same code" in message
 
 
 def test_a_whole_folder_is_taken(gpu: SimpleNamespace, folder: Path) -> None:
