@@ -21,6 +21,7 @@ from clients.microphone import Utterance
 from clients.observed_figures import Figures, ObserverStream, figures_of
 from clients.own_figures import own_figures
 from clients.realtime_connection import RealtimeError, StampedEvent
+from clients.server_url import socket_url
 from clients.timeline import CREATED, DONE
 from clients.wav_audio import Clip, WavError, read_clip
 
@@ -50,11 +51,11 @@ def target_of(word: str, gateway_url: str, api_key: str, keys: dict[str, str]) -
     if "://" not in word:
         query = {**dict(parse_qsl(gateway.query)), "model": word}
         return Target(word, urlunsplit(gateway._replace(query=urlencode(query))), api_key)
-    found = urlsplit(word)
-    scheme = {"http": "ws", "https": "wss"}.get(found.scheme, found.scheme)
+    url = socket_url(word)
+    found = urlsplit(url)
     own = found.netloc == gateway.netloc
     key = keys.get(found.netloc) or keys.get(found.hostname or "") or (api_key if own else "")
-    return Target(word, urlunsplit(found._replace(scheme=scheme)), key)
+    return Target(word, url, key)
 
 
 def compare(asked: argparse.Namespace, tell: Callable[[str], None] = print) -> int:
@@ -188,11 +189,26 @@ def report(measured: Sequence[tuple[Target, Figures | RealtimeError]]) -> dict[s
     return {"targets": found}
 
 
+def url_argument(word: str) -> str:
+    """Return the socket of a URL on the command line. Raises argparse's error for any other word."""
+    try:
+        return socket_url(word)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _target_argument(word: str) -> str:
+    if "://" in word:
+        url_argument(word)
+    return word  # as it was given: the table names it
+
+
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add what only a comparison takes."""
     parser.add_argument(
         "--target",
         action="append",
+        type=_target_argument,
         default=[],
         metavar="NAME|URL",
         help="compare: a model of the gateway at --url, such as cascade or duplex, or any Realtime URL; repeats",

@@ -13,6 +13,8 @@ from typing import Any, Self
 
 import websockets
 
+from clients.refusals import told
+
 OPEN_TIMEOUT_S = 30.0
 CLOSE_TIMEOUT_S = 5.0
 
@@ -80,6 +82,8 @@ class RealtimeConnection:
                 close_timeout=CLOSE_TIMEOUT_S,
                 proxy=None,
             )
+        except websockets.InvalidStatus as error:
+            raise RealtimeError(told(self._url, error.response.status_code, error.response.body)) from error
         except (OSError, TimeoutError, websockets.WebSocketException) as error:
             raise RealtimeError(f"Cannot connect to {self._url} ({error}): is a gateway running there?") from error
         self._reader = asyncio.create_task(self._read(self._socket))

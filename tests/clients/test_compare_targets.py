@@ -25,6 +25,7 @@ GATEWAY = "ws://127.0.0.1:8765/v1/realtime"
 
 
 def test_a_name_is_a_model_of_the_gateway_and_a_url_is_itself() -> None:
+    assert target_of("http://10.0.0.1:9/v1", GATEWAY, "k", {}).url == "ws://10.0.0.1:9/v1/realtime"
     assert target_of("duplex", GATEWAY, "k", {}).url == f"{GATEWAY}?model=duplex"
     assert target_of("duplex", f"{GATEWAY}?model=x&a=b", "k", {}).url == f"{GATEWAY}?model=duplex&a=b"
     assert target_of("https://example.org/v1/realtime", GATEWAY, "k", {}).url == "wss://example.org/v1/realtime"

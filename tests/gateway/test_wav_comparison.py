@@ -50,5 +50,16 @@ async def test_the_cascade_and_a_full_duplex_model_are_measured_by_the_same_mete
     assert _figure(duplex, "yield_ms") > _figure(cascade, "yield_ms")  # the script waits for 240 ms of voice
 
 
+async def test_a_gateway_that_wants_its_key_says_so(
+    serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DUPLEX_GATEWAY_API_KEY", raising=False)
+    write_wav(tmp_path / "in.wav", soft_tone(0, samples_from_ms(640)))
+    async with serve(api_key="k-test") as gateway:
+        assert await asyncio.to_thread(main, ["wav", str(tmp_path / "in.wav"), "--url", gateway.http("/v1")]) == 1
+    told = capsys.readouterr().err
+    assert "Incorrect API key provided. (HTTP 401). Give its key with --api-key" in told
+
+
 def _figure(target: dict[str, Any], name: str) -> float:
     return float(target[name][0])
