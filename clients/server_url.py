@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import ipaddress
-from urllib.parse import urlsplit
+import ssl
+from urllib.parse import SplitResult, urlsplit
 
 EXAMPLE = "http://127.0.0.1:8765/v1"
 
@@ -25,6 +27,14 @@ def socket_url(word: str) -> str:
     path = parts.path.rstrip("/") or "/v1"
     path = f"{path}/realtime" if path.endswith("/v1") else parts.path
     return parts._replace(scheme=_SOCKET_SCHEMES[parts.scheme], path=path).geturl()
+
+
+def http_connection(url: SplitResult, timeout_s: float) -> http.client.HTTPConnection:
+    """Return a connection, not yet open, to what the server of the socket at `url` serves beside it."""
+    host, port = url.hostname or "", url.port
+    if url.scheme == "wss":
+        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=ssl.create_default_context())
+    return http.client.HTTPConnection(host, port, timeout=timeout_s)
 
 
 def on_this_machine(url: str) -> bool:
