@@ -17,10 +17,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from clients.bench.figures import median, shown, table
 from clients.conversation import Conversation, semantic_vad, server_vad
 from clients.heard_replies import audible_after_s
+from clients.listed_models import listed_models, shown_models
 from clients.microphone import Utterance
 from clients.observed_figures import Figures, ObserverStream, figures_of
 from clients.own_figures import own_figures
-from clients.realtime_connection import RealtimeError, StampedEvent
+from clients.realtime_connection import RealtimeConnection, RealtimeError, StampedEvent
+from clients.server_url import socket_url
 from clients.timeline import CREATED, DONE
 from clients.wav_audio import Clip, WavError, read_clip
 
@@ -50,11 +52,11 @@ def target_of(word: str, gateway_url: str, api_key: str, keys: dict[str, str]) -
     if "://" not in word:
         query = {**dict(parse_qsl(gateway.query)), "model": word}
         return Target(word, urlunsplit(gateway._replace(query=urlencode(query))), api_key)
-    found = urlsplit(word)
-    scheme = {"http": "ws", "https": "wss"}.get(found.scheme, found.scheme)
+    url = socket_url(word)
+    found = urlsplit(url)
     own = found.netloc == gateway.netloc
     key = keys.get(found.netloc) or keys.get(found.hostname or "") or (api_key if own else "")
-    return Target(word, urlunsplit(found._replace(scheme=scheme)), key)
+    return Target(word, url, key)
 
 
 def compare(asked: argparse.Namespace, tell: Callable[[str], None] = print) -> int:
@@ -68,6 +70,9 @@ def compare(asked: argparse.Namespace, tell: Callable[[str], None] = print) -> i
         return 1
     keys = dict(word.split("=", 1) for word in asked.key)
     targets = [target_of(word, asked.url, asked.api_key, keys) for word in asked.target]
+    if (refusal := _unlisted(targets, asked)) is not None:
+        print(f"duplex-gateway wav: {refusal}", file=sys.stderr)
+        return 1
     measured: list[tuple[Target, Figures | RealtimeError]] = []
     for target in targets:
         try:
@@ -77,6 +82,29 @@ def compare(asked: argparse.Namespace, tell: Callable[[str], None] = print) -> i
             measured.append((target, error))
     tell(json.dumps(report(measured), indent=1) if asked.json else shown_table(measured))
     return 0 if all(isinstance(figures, Figures) and figures.answer_ms for _, figures in measured) else 1
+
+
+def _unlisted(targets: Sequence[Target], asked: argparse.Namespace) -> str | None:
+    """Return a sentence about the first target that is a name which the gateway doesn't list; None if there is none.
+
+    A gateway serves any name by its default backend: a mistyped one would be measured as that.
+    """
+    names = [target for target in targets if "://" not in target.name]
+    listed = listed_models(asked.url, asked.api_key) if names else None
+    missing = next((target for target in names if listed is not None and target.name not in listed), None)
+    if missing is None or listed is None:
+        return None
+    try:
+        asyncio.run(_opened(missing))
+        words = f"{asked.url} lists no such model"
+    except RealtimeError as error:  # it may know why: of its own names it tells what they lack
+        words = str(error).rstrip(".")
+    return f"{missing.name}: {words}; its models are: {shown_models(listed)}."
+
+
+async def _opened(target: Target) -> None:
+    async with RealtimeConnection(target.url, api_key=target.api_key):
+        pass
 
 
 async def _measured(target: Target, clips: Sequence[Clip], cut_in: Clip | None, asked: argparse.Namespace) -> Figures:
@@ -188,11 +216,26 @@ def report(measured: Sequence[tuple[Target, Figures | RealtimeError]]) -> dict[s
     return {"targets": found}
 
 
+def url_argument(word: str) -> str:
+    """Return the socket of a URL on the command line. Raises argparse's error for any other word."""
+    try:
+        return socket_url(word)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _target_argument(word: str) -> str:
+    if "://" in word:
+        url_argument(word)
+    return word  # as it was given: the table names it
+
+
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add what only a comparison takes."""
     parser.add_argument(
         "--target",
         action="append",
+        type=_target_argument,
         default=[],
         metavar="NAME|URL",
         help="compare: a model of the gateway at --url, such as cascade or duplex, or any Realtime URL; repeats",

@@ -91,8 +91,7 @@ class Conversation:
         await self._stack.enter_async_context(self.connection)
         try:
             await self.connection.send(self._update)
-            wanted = ("session.updated", "error")
-            answer = await self.connection.until(lambda event: event.type in wanted, within_s=TURN_TIMEOUT_S)
+            answer = await self.connection.until(("session.updated", "error"), within_s=TURN_TIMEOUT_S)
             if answer.type == "error":
                 raise RealtimeError(f"The server refused the settings: {answer.details('error', 'message')}")
         except BaseException:

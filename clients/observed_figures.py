@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import ssl
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
+
+from clients.server_url import http_connection
 
 SILENT_S = 60.0
 """A stream that says nothing for so long, not even that it lives, is given up (chosen: four of the server's signs)."""
@@ -77,12 +78,7 @@ class ObserverStream:
             return None
 
     def _read(self) -> list[dict[str, Any]] | None:
-        host, port = self._url.hostname or "", self._url.port
-        connection = (
-            http.client.HTTPSConnection(host, port, timeout=SILENT_S, context=ssl.create_default_context())
-            if self._url.scheme == "wss"
-            else http.client.HTTPConnection(host, port, timeout=SILENT_S)
-        )
+        connection = http_connection(self._url, SILENT_S)
         try:
             connection.request("GET", self._path, headers=self._headers)
             answer = connection.getresponse()

@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clients.compare_targets import add_flags, compare
+from clients.compare_targets import add_flags, compare, url_argument
 from clients.conversation import Conversation, server_vad
 from clients.realtime_connection import RealtimeError
+from clients.server_url import on_this_machine
 from clients.timeline import Latencies, Row, Turn, rows, turns
 from clients.wav_audio import RATE_HZ, Clip, WavError, read_clip, write_wav
 
 DEFAULT_URL = "ws://127.0.0.1:8765/v1/realtime"
+KEY_VARIABLE = "DUPLEX_GATEWAY_API_KEY"
 EXIT_FAILED = 1
 
 _LATENCY_NAMES = {
@@ -38,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     if any("=" not in word for word in asked.key):
         parser.error("--key: give HOST=KEY")
+    if asked.api_key is None:
+        asked.api_key = _key_for(asked.url)
     if asked.target:
         try:
             return compare(asked)
@@ -73,8 +77,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="duplex-gateway wav", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="WAV file to speak, one turn each")
-    parser.add_argument("--url", default=DEFAULT_URL, help="any Realtime URL (default: %(default)s)")
-    parser.add_argument("--api-key", default=os.environ.get("OPENAI_API_KEY", "unused"), help="[OPENAI_API_KEY]")
+    parser.add_argument(
+        "--url", type=url_argument, default=DEFAULT_URL, help="any Realtime or base URL (default: %(default)s)"
+    )
+    parser.add_argument("--api-key", help=f"key for the host of --url [{KEY_VARIABLE}, if it is this machine]")
     parser.add_argument("--out", type=Path, metavar="WAV", help="write what is heard to this file")
     parser.add_argument("--silence-ms", type=int, default=300, help="silence that ends a turn (default: %(default)s)")
     parser.add_argument("--turns", type=int, default=0, help="turns to take, files in turn (default: one per file)")
@@ -82,6 +88,11 @@ def _parser() -> argparse.ArgumentParser:
     add_flags(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     return parser
+
+
+def _key_for(url: str) -> str:
+    """Return the key of the environment. It is that of this machine's gateway, and no other host's to see."""
+    return (os.environ.get(KEY_VARIABLE) if on_this_machine(url) else None) or "unused"
 
 
 async def _converse(asked: argparse.Namespace, spoken: Sequence[Clip]) -> Conversation:

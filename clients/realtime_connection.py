@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -13,8 +13,13 @@ from typing import Any, Self
 
 import websockets
 
+from clients.refusals import told
+
 OPEN_TIMEOUT_S = 30.0
 CLOSE_TIMEOUT_S = 5.0
+
+_OPENING = ("session.created", "error")
+"""What a server can begin with: a session, or the words in which it opens none (it then closes the connection)."""
 
 Body = dict[str, Any]  # Any: decoded JSON of any shape
 Predicate = Callable[["StampedEvent"], bool]
@@ -49,7 +54,7 @@ class StampedEvent:
 class RealtimeConnection:
     """One session. Events are kept in `events`, in order; `on_event` sees each as it arrives.
 
-    Use as `async with`: entering connects and waits for `session.created`.
+    Use as `async with`: entering connects and waits for `session.created`, or for the error instead of it.
     """
 
     def __init__(
@@ -77,11 +82,16 @@ class RealtimeConnection:
                 close_timeout=CLOSE_TIMEOUT_S,
                 proxy=None,
             )
+        except websockets.InvalidStatus as error:
+            raise RealtimeError(told(self._url, error.response.status_code, error.response.body)) from error
         except (OSError, TimeoutError, websockets.WebSocketException) as error:
             raise RealtimeError(f"Cannot connect to {self._url} ({error}): is a gateway running there?") from error
         self._reader = asyncio.create_task(self._read(self._socket))
         try:
-            await self.until("session.created", within_s=OPEN_TIMEOUT_S)
+            opened = await self.until(_OPENING, within_s=OPEN_TIMEOUT_S)
+            if opened.type == "error":
+                words = opened.details("error", "message") or json.dumps(opened.body.get("error"))
+                raise RealtimeError(f"The server opened no session: {words}")
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
@@ -117,12 +127,13 @@ class RealtimeConnection:
         except websockets.ConnectionClosed as error:
             raise RealtimeError(f"The server closed the connection ({error}).") from error
 
-    async def until(self, wanted: str | Predicate, *, within_s: float, after: int = 0) -> StampedEvent:
-        """Return the first event from `events[after]` on that is `wanted`: a type, or a condition.
+    async def until(self, wanted: str | Sequence[str] | Predicate, *, within_s: float, after: int = 0) -> StampedEvent:
+        """Return the first event from `events[after]` on that is `wanted`: a type, one of several, or a condition.
 
         Raises RealtimeError when the deadline passes or the socket closes first.
         """
-        matches: Predicate = (lambda event: event.type == wanted) if isinstance(wanted, str) else wanted
+        types = (wanted,) if isinstance(wanted, str) else wanted
+        matches: Predicate = types if callable(types) else (lambda event: event.type in types)
         seen = after
         found: StampedEvent | None = None
 
@@ -161,5 +172,7 @@ class RealtimeConnection:
                 self._changed.notify_all()
 
 
-def _name(wanted: str | Predicate) -> str:
-    return f"`{wanted}`" if isinstance(wanted, str) else "awaited event"
+def _name(wanted: str | Sequence[str] | Predicate) -> str:
+    if isinstance(wanted, str):
+        return f"`{wanted}`"
+    return "awaited event" if callable(wanted) else " or ".join(f"`{name}`" for name in wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import websockets
 
 from clients.compare_targets import shown_table, target_of
+from clients.listed_models import listed_models
 from clients.observed_figures import Figures, figures_of
 from clients.play_wav import main
 from clients.realtime_connection import RealtimeError
@@ -25,6 +28,7 @@ GATEWAY = "ws://127.0.0.1:8765/v1/realtime"
 
 
 def test_a_name_is_a_model_of_the_gateway_and_a_url_is_itself() -> None:
+    assert target_of("http://10.0.0.1:9/v1", GATEWAY, "k", {}).url == "ws://10.0.0.1:9/v1/realtime"
     assert target_of("duplex", GATEWAY, "k", {}).url == f"{GATEWAY}?model=duplex"
     assert target_of("duplex", f"{GATEWAY}?model=x&a=b", "k", {}).url == f"{GATEWAY}?model=duplex&a=b"
     assert target_of("https://example.org/v1/realtime", GATEWAY, "k", {}).url == "wss://example.org/v1/realtime"
@@ -81,6 +85,46 @@ async def test_a_server_without_observers_is_measured_by_the_client(
     (found,) = json.loads(capsys.readouterr().out)["targets"]
     assert (found["source"], len(found["answer_ms"]), found["unanswered"]) == ("client", 1, 0)
     assert 0 < found["median"]["answer_ms"] < 1_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (404, ""),
+        (200, "<html>"),
+        (200, "[]"),
+        (200, '{"data": null}'),
+        (200, '{"data": [1]}'),
+        (200, '{"data": []}'),
+        (200, '{"data": [{"id": "m"}]}'),
+    ],
+)
+async def test_a_name_is_taken_as_it_is_where_no_list_can_be_read(answer: tuple[int, str]) -> None:
+    def answering(connection: websockets.ServerConnection, _request: websockets.Request) -> websockets.Response:
+        return connection.respond(http.HTTPStatus(answer[0]), answer[1])
+
+    async def nobody(_socket: websockets.ServerConnection) -> None:
+        raise AssertionError("only asked for its list")
+
+    async with websockets.serve(nobody, "127.0.0.1", 0, process_request=answering) as listening:
+        url = f"ws://127.0.0.1:{next(iter(listening.sockets)).getsockname()[1]}/v1/realtime"
+        listed = await asyncio.to_thread(listed_models, url, "k")
+    assert listed == (["m"] if "id" in answer[1] else None)
+
+
+def test_a_server_that_is_not_there_or_has_its_socket_elsewhere_lists_nothing(unused_url: str) -> None:
+    assert listed_models(unused_url, "") is None
+    assert listed_models("ws://127.0.0.1:9/talk", "") is None
+
+
+async def test_a_name_is_measured_at_a_server_that_has_no_list(
+    realtime_server: Any, tone: Callable[[int], Clip], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_wav(tmp_path / "in.wav", tone(100).pcm)
+    async with realtime_server(Answering().react) as server:
+        arguments = [str(tmp_path / "in.wav"), "--url", server.url, "--target", "any", "--json"]
+        assert await asyncio.to_thread(main, arguments) == 0
+    assert json.loads(capsys.readouterr().out)["targets"][0]["url"] == f"{server.url}?model=any"
 
 
 @pytest.mark.parametrize("silence_ms", [0, 400])

@@ -70,3 +70,22 @@ async def test_a_server_that_closes_at_once_is_no_session() -> None:
         with pytest.raises(RealtimeError, match="4000"):
             async with RealtimeConnection(f"ws://127.0.0.1:{port}"):
                 pass
+
+
+async def test_a_server_that_opens_no_session_is_told_in_its_own_words(realtime_server: Any) -> None:
+    refusal = {"type": "error", "error": {"code": "model_not_found", "message": "The model `duplex` is not loaded."}}
+
+    async def close(_event: dict[str, Any]) -> None:
+        return None
+
+    async with realtime_server(close, [refusal]) as server:
+        with pytest.raises(RealtimeError, match=r"opened no session: The model `duplex` is not loaded\."):
+            async with RealtimeConnection(server.url):
+                pass
+
+
+async def test_an_error_without_a_message_is_told_as_it_is(realtime_server: Any) -> None:
+    async with realtime_server(echo, [{"type": "error", "error": {"code": "gone"}}]) as server:
+        with pytest.raises(RealtimeError, match="opened no session: .*gone"):
+            async with RealtimeConnection(server.url):
+                pass

@@ -50,5 +50,45 @@ async def test_the_cascade_and_a_full_duplex_model_are_measured_by_the_same_mete
     assert _figure(duplex, "yield_ms") > _figure(cascade, "yield_ms")  # the script waits for 240 ms of voice
 
 
+async def test_a_mistyped_model_is_refused_before_anything_is_measured(
+    serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_wav(tmp_path / "in.wav", soft_tone(0, samples_from_ms(640)))
+    async with serve(api_key="k-test", duplex="none") as gateway:
+        words = ["wav", str(tmp_path / "in.wav"), "--url", gateway.http("/v1"), "--api-key", "k-test"]
+        targets = ["--target", "cascade", "--target", "cascad", "--target", gateway.url("?model=any")]
+        assert await asyncio.to_thread(main, [*words, *targets]) == 1
+        assert len(gateway.sessions) == 1  # the one that was to hear whether the gateway has words of its own
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("duplex-gateway wav: cascad: ")
+    assert "cascade, gpt-realtime" in told.err
+
+
+async def test_of_a_full_duplex_model_that_is_not_served_the_gateways_own_words_are_told(
+    serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_wav(tmp_path / "in.wav", soft_tone(0, samples_from_ms(640)))
+    engines = Engines(vad=ScriptedVad(), asr=ScriptedRecognizer(["Hello."]), chat=ScriptedChat([LONG]),
+        tts=ScriptedSynthesizer())  # fmt: skip
+    async with serve(whole=True, engines=engines) as gateway:
+        words = ["wav", str(tmp_path / "in.wav"), "--url", gateway.url(), "--target", "duplex"]
+        assert await asyncio.to_thread(main, words) == 1
+    told = capsys.readouterr().err
+    assert "no native full-duplex model" in told
+    assert "cascade" in told
+
+
+async def test_a_gateway_that_wants_its_key_says_so(
+    serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DUPLEX_GATEWAY_API_KEY", raising=False)
+    write_wav(tmp_path / "in.wav", soft_tone(0, samples_from_ms(640)))
+    async with serve(api_key="k-test") as gateway:
+        assert await asyncio.to_thread(main, ["wav", str(tmp_path / "in.wav"), "--url", gateway.http("/v1")]) == 1
+    told = capsys.readouterr().err
+    assert "Incorrect API key provided. (HTTP 401). Give its key with --api-key" in told
+
+
 def _figure(target: dict[str, Any], name: str) -> float:
     return float(target[name][0])
