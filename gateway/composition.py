@@ -25,7 +25,7 @@ from gateway.session import Session
 from gateway.session_request import DEFAULT_MODEL, DUPLEX, SessionRequest
 from gateway.settings import Settings
 from gateway.sound_level import rms_level
-from gateway.turns.duplex_turns import DuplexSettings, SpeechStartedPolicy
+from gateway.turns.duplex_vocabulary import DuplexSettings, SpeechStartedPolicy
 from gateway.turns.settings import Deadlines
 from models.inference_worker import InferenceWorker
 from models.interfaces import Engines

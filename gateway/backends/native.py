@@ -12,15 +12,18 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, assert_never
+from typing import Protocol, assert_never
 
 from gateway.backends.frame_queue import FrameQueue
 from gateway.backends.interface import Capabilities
+from gateway.backends.model_pace import ModelPace
+from gateway.backends.native_prompt import prompt_from
 from gateway.turns.duplex_notices import DuplexNotice, NoticeKind
 from gateway.turns.duplex_observations import DuplexObservation
 from gateway.turns.duplex_renewal import LONG_REST, DuplexRenewal, Why
 from gateway.turns.duplex_segments import ModelFrame
-from gateway.turns.duplex_turns import AnswerCall, DuplexOutput, DuplexSettings, DuplexTurns, ModelSpoke, SteerModel
+from gateway.turns.duplex_turns import DuplexTurns
+from gateway.turns.duplex_vocabulary import AnswerCall, DuplexOutput, DuplexSettings, ModelSpoke, SteerModel
 from gateway.turns.input_pace import InputPace
 from gateway.turns.overlap_policy import ECHO_SHARE
 from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, Detection
@@ -67,9 +70,6 @@ logger = logging.getLogger(__name__)
 GRACE: Samples = samples_from_ms(40)
 """How late a client's audio may be before silence is put in its place (chosen: two appends of 20 ms)."""
 
-SPEED_WINDOW_FRAMES = 64
-"""Frames over which the model's speed is measured: 5 s of 80 ms."""
-
 OPEN_DEADLINE_S = 120.0
 """How long a model may read its prompt (VoiceChat: one step a token, 25 s for a long one; chosen)."""
 
@@ -84,10 +84,6 @@ CLOSE_DEADLINE_S = 5.0
 
 TOOL_RESULT_CHARACTERS = 1_000
 """Longest result of a tool that the model reads, one token a frame: some 20 s (chosen). Longer ones are cut."""
-
-HISTORY_CHARACTERS = 2_000
-"""Of what was said before a new conversation reads the newest so many characters, one token a step: some 500 steps
-(chosen: at 60 ms a step half a minute)."""
 
 PROMPT = "prompt"
 _NO_RECOGNISER = EngineFault("unsupported_by_backend", "A full-duplex model hears live audio only.")
@@ -141,10 +137,8 @@ class NativeBackend:
         self._pace = InputPace()
         self._prompt: asyncio.Future[ResponseContext] | None = None
         self._woken: asyncio.Future[None] | None = None
-        self._steps: deque[float] = deque(maxlen=SPEED_WINDOW_FRAMES)
-        self._slow = False
+        self._speed = ModelPace(model.frame_samples)
         self._owes = False  # the conversation was ended while the user waited for an answer
-        self._measured = 0
         self._settled = False  # something was said, so that what the model has read is what it has read
         self._events: deque[BackendEvent] = deque()
         self._event_ready = asyncio.Event()
@@ -155,11 +149,7 @@ class NativeBackend:
     @property
     def real_time_factor(self) -> float:
         """Time that the model needs for a second of audio, over the last frames; above 1 it falls behind."""
-        return sum(self._steps) / (len(self._steps) * self._frame_s) if self._steps else 0.0
-
-    @property
-    def _frame_s(self) -> float:
-        return s_from_samples(self._model.frame_samples)
+        return self._speed.real_time_factor
 
     # --- the session's side ----------------------------------------------------------------------------------------
 
@@ -424,10 +414,8 @@ class NativeBackend:
         return ModelSpoke(frame, step.pcm, step.user_text, call, self._queue.behind)
 
     def _measure(self, took_s: float) -> None:
-        self._steps.append(took_s)
-        self._measured = (self._measured + 1) % SPEED_WINDOW_FRAMES
-        slow = len(self._steps) == SPEED_WINDOW_FRAMES and self.real_time_factor > 1
-        if slow is self._slow and self._measured:
+        told = self._speed.stepped(took_s)
+        if not told:
             return
         dropped = self._queue.dropped
         fields = {
@@ -436,23 +424,15 @@ class NativeBackend:
             "silence_ms": ms_from_samples(dropped.silent),
             "too_old_ms": ms_from_samples(dropped.old),
         }
-        if not self._measured:
-            self._note(NoticeKind.MODEL_PACE, **fields, **self._step_lengths())
-        if slow is self._slow:
-            return
-        self._slow = slow
-        self._note(NoticeKind.MODEL_BEHIND if slow else NoticeKind.MODEL_KEEPS_UP, **fields)
-        if slow:
+        for kind in told:
+            lengths = self._speed.step_lengths() if kind is NoticeKind.MODEL_PACE else {}
+            self._note(kind, **fields, **lengths)
+        if NoticeKind.MODEL_BEHIND in told:
             logger.warning(
                 "the full-duplex model is slower than real time (factor %.2f): silence is left out (%.1f s so far)",
                 self.real_time_factor,
                 s_from_samples(dropped.silent + dropped.old),
             )
-
-    def _step_lengths(self) -> dict[str, float]:
-        steps = sorted(self._steps)
-        p50, p95 = (steps[round(share * (len(steps) - 1))] for share in (0.5, 0.95))
-        return {"step_p50_ms": round(p50 * 1000, 1), "step_p95_ms": round(p95 * 1000, 1)}
 
     def _note(self, kind: NoticeKind, **fields: str | int | float) -> None:
         for tap in self._taps:
@@ -522,40 +502,3 @@ def capabilities_of(model: DuplexModel) -> Capabilities:
         backchannels=True,
         frame_ms=ms_from_samples(model.frame_samples),
     )
-
-
-def prompt_from(context: ResponseContext) -> DuplexPrompt:
-    """Return what a conversation begins with: instructions, tools, and the newest of what was said and returned before.
-
-    A user's words stand as they were heard, the agent's as far as they were. Of the oldest message only its end is kept
-    where there is no room for all of it.
-    """
-    system = [_text(message) for message in context.messages if message.get("role") in ("system", "developer")]
-    history: deque[tuple[str, str]] = deque()
-    left = HISTORY_CHARACTERS
-    for message in reversed(context.messages):
-        text = _text(message)
-        if message.get("role") not in ("user", "assistant", "tool") or not text:
-            continue
-        if len(text) > left:
-            text = _last_words(text, left)
-        if not text:
-            break
-        left -= len(text)
-        history.appendleft((str(message["role"]), text))
-    return DuplexPrompt("\n\n".join(filter(None, system)), context.tools, tuple(history))
-
-
-def _last_words(text: str, characters: int) -> str:
-    """Return as many whole words of the end of `text` as there is room for, "" if there is none."""
-    mark = "… "
-    end = text[max(0, len(text) - characters + len(mark)) :] if characters > len(mark) else ""
-    _, _, words = end.partition(" ")
-    return mark + words if words else ""
-
-
-def _text(message: dict[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    return " ".join(str(part.get("text", "")) for part in content or () if isinstance(part, dict)).strip()

@@ -7,7 +7,7 @@ from gateway.observing.kinds import Kind
 from gateway.turns.duplex_calls import NO_TOOL_RESULT
 from gateway.turns.duplex_notices import DuplexNotice, NoticeKind
 from gateway.turns.duplex_observations import FloorTaken, FloorYielded, VoiceDropped, VoiceHeld
-from gateway.turns.duplex_turns import AnswerCall, DuplexOutput, SteerModel
+from gateway.turns.duplex_vocabulary import AnswerCall, DuplexOutput, SteerModel
 from protocol.audio_time import ms_from_samples
 
 _NOTICES = {

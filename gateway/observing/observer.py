@@ -17,7 +17,7 @@ from gateway.observing.story import Limits, Story
 from gateway.overlaps import Overlap
 from gateway.turn_marks import TurnMarks
 from gateway.turns.duplex_notices import DuplexNotice
-from gateway.turns.duplex_turns import DuplexOutput
+from gateway.turns.duplex_vocabulary import DuplexOutput
 from gateway.turns.inputs import AudioReceived, Input, SpeechProbability
 from gateway.turns.playout import Heard
 from gateway.turns.response import Output

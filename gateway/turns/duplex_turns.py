@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 
 from gateway.turns.duplex_calls import DuplexCalls
-from gateway.turns.duplex_observations import DuplexObservation, FloorTaken, FloorYielded
+from gateway.turns.duplex_observations import FloorTaken, FloorYielded
 from gateway.turns.duplex_segments import (
     PREROLL,
     ClosedBy,
     DuplexSegments,
-    ModelFrame,
     OpenedBy,
     SegmentAudio,
     SegmentClosed,
@@ -25,13 +23,20 @@ from gateway.turns.duplex_segments import (
     SegmentText,
 )
 from gateway.turns.duplex_user import DuplexUser, UserOutput
+from gateway.turns.duplex_vocabulary import (
+    AnswerCall,
+    DuplexOutput,
+    DuplexSettings,
+    ModelSpoke,
+    SpeechStartedPolicy,
+    SteerModel,
+)
 from gateway.turns.overlap_policy import ECHO_SHARE
 from gateway.turns.playout import VirtualPlayer
-from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, Detection
+from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY
 from gateway.turns.speakable_chunks import SENTENCE_SIGNS
 from protocol.audio_time import Samples, bytes_from_samples, samples_from_ms, samples_from_s
 from protocol.backend_events import (
-    BackendEvent,
     CommandRefused,
     EndReason,
     EndStatus,
@@ -63,59 +68,6 @@ _AFTER_SENTENCES = " \n\"'”’»)"
 
 STALLED = EngineFault("model_stalled", "The full-duplex model took the floor and said nothing.")
 NOT_STARTED = EngineFault("response_not_started", "The full-duplex model did not begin to speak in time.")
-
-
-class SpeechStartedPolicy(StrEnum):
-    """When a client is told that the user speaks over the agent; stock clients fall silent and cancel on it."""
-
-    YIELD = "yield"
-    """Once the model gives way, just before the response ends."""
-    ALWAYS = "always"
-    IDLE_ONLY = "idle_only"
-    """Once the response has ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class DuplexSettings:
-    """What the client has set. `on_hold`: what the agent says while a tool runs, "" for nothing."""
-
-    detection: Detection | None = field(default_factory=Detection)
-    audio_output: bool = True
-    speech_started: SpeechStartedPolicy = SpeechStartedPolicy.YIELD
-    on_hold: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerCall:
-    """Give the model the result of its call."""
-
-    output: str
-
-
-@dataclass(frozen=True, slots=True)
-class SteerModel:
-    """Make the model `start` or `stop` to speak, or `say` the text."""
-
-    command: str
-    text: str = ""
-
-
-DuplexAction = AnswerCall | SteerModel
-DuplexOutput = BackendEvent | DuplexAction | DuplexObservation
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSpoke:
-    """One step of the model: `frame`, its audio, the user's words in it, and a call (name, arguments).
-
-    `behind`: how much of the user's audio the model has not come to; negative: so much silence has it heard beyond.
-    """
-
-    frame: ModelFrame
-    pcm: bytes
-    user_text: str = ""
-    call: tuple[str, str] | None = None
-    behind: Samples = 0
 
 
 @dataclass(slots=True)

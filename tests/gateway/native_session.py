@@ -14,7 +14,7 @@ from gateway.hearing import Hearing
 from gateway.observing.observer import SessionObserver
 from gateway.sound_level import rms_level
 from gateway.turns.duplex_notices import DuplexNotice, NoticeKind
-from gateway.turns.duplex_turns import DuplexSettings
+from gateway.turns.duplex_vocabulary import DuplexSettings
 from models.duplex_interface import DuplexPrompt
 from models.engines.scripted import Sleep
 from models.engines.scripted_duplex import DuplexReply, DuplexScript, ScriptedDuplex, ScriptedDuplexStream

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gateway.turns.duplex_renewal import DuplexRenewal
-from gateway.turns.duplex_turns import DuplexSettings
+from gateway.turns.duplex_vocabulary import DuplexSettings
 from models.engines.scripted_duplex import DuplexReply
 from protocol.client_events import APPEND
 from protocol.client_shapes import SHAPES

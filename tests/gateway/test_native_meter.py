@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.meter import ASSUMED_PLAYOUT_DELAY
-from gateway.turns.duplex_turns import DuplexSettings, SpeechStartedPolicy
+from gateway.turns.duplex_vocabulary import DuplexSettings, SpeechStartedPolicy
 from models.engines.scripted_duplex import DuplexReply, Spoken
 from protocol.audio_time import ms_from_samples
 from tests.gateway.fed_time import FedTime

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.observing.observer import SessionObserver
 from gateway.turns.duplex_calls import NO_TOOL_RESULT
-from gateway.turns.duplex_turns import DuplexSettings
+from gateway.turns.duplex_vocabulary import DuplexSettings
 from gateway.turns.states import Agent
 from models.engines.scripted_duplex import DuplexReply
 from protocol.audio_time import samples_from_ms as ms

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gateway.backends.frame_queue import LONGEST_HELD
-from gateway.backends.native import HISTORY_CHARACTERS, TOOL_RESULT_CHARACTERS, prompt_from
+from gateway.backends.native import TOOL_RESULT_CHARACTERS
+from gateway.backends.native_prompt import HISTORY_CHARACTERS, prompt_from
 from gateway.turns.duplex_notices import NoticeKind
-from gateway.turns.duplex_turns import DuplexSettings
+from gateway.turns.duplex_vocabulary import DuplexSettings
 from models.engines.scripted_duplex import DuplexReply
 from protocol.audio_time import samples_from_ms
 from protocol.commands import ResponseContext

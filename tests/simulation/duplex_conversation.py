@@ -11,7 +11,8 @@ import numpy as np
 
 from gateway.turns.duplex_observations import DuplexObservation
 from gateway.turns.duplex_segments import ModelFrame
-from gateway.turns.duplex_turns import AnswerCall, DuplexOutput, DuplexSettings, DuplexTurns, ModelSpoke, SteerModel
+from gateway.turns.duplex_turns import DuplexTurns
+from gateway.turns.duplex_vocabulary import AnswerCall, DuplexOutput, DuplexSettings, ModelSpoke, SteerModel
 from gateway.turns.settings import DEFAULT_PLAYOUT_DELAY, VAD_FRAME
 from models.duplex_interface import DuplexPrompt
 from models.engines.scripted_duplex import DuplexReply, DuplexScript, ScriptedDuplex, ScriptedDuplexStream

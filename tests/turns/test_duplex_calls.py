@@ -6,14 +6,8 @@ import pytest
 
 from gateway.turns.duplex_calls import CALL_TIMEOUT, NO_TOOL_RESULT, RESULT_GRACE
 from gateway.turns.duplex_segments import ModelFrame
-from gateway.turns.duplex_turns import (
-    AnswerCall,
-    DuplexOutput,
-    DuplexSettings,
-    DuplexTurns,
-    ModelSpoke,
-    SteerModel,
-)
+from gateway.turns.duplex_turns import DuplexTurns
+from gateway.turns.duplex_vocabulary import AnswerCall, DuplexOutput, DuplexSettings, ModelSpoke, SteerModel
 from gateway.turns.settings import VAD_FRAME
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (

@@ -6,7 +6,8 @@ import pytest
 
 from gateway.turns.duplex_calls import CALL_TIMEOUT
 from gateway.turns.duplex_notices import DuplexNotice, NoticeKind
-from gateway.turns.duplex_turns import START_TIMEOUT, DuplexSettings, SteerModel
+from gateway.turns.duplex_turns import START_TIMEOUT
+from gateway.turns.duplex_vocabulary import DuplexSettings, SteerModel
 from models.engines.scripted_duplex import DuplexReply
 from protocol.backend_events import (
     EndReason,

@@ -6,8 +6,8 @@ import pytest
 
 from gateway.turns.duplex_observations import FloorTaken, FloorYielded, VoiceDropped, VoiceHeld
 from gateway.turns.duplex_segments import ClosedBy, OpenedBy
-from gateway.turns.duplex_turns import DuplexSettings, SpeechStartedPolicy
 from gateway.turns.duplex_user import KEPT_VOICES
+from gateway.turns.duplex_vocabulary import DuplexSettings, SpeechStartedPolicy
 from models.engines.scripted_duplex import DuplexReply
 from protocol.backend_events import (
     EndReason,

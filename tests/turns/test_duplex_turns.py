@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 
 from gateway.turns.duplex_calls import CALL_TIMEOUT, NO_TOOL_RESULT, RESULT_GRACE
 from gateway.turns.duplex_observations import VoiceDropped
-from gateway.turns.duplex_turns import (
-    START_TIMEOUT,
-    AnswerCall,
-    DuplexSettings,
-    SpeechStartedPolicy,
-    SteerModel,
-)
+from gateway.turns.duplex_turns import START_TIMEOUT
+from gateway.turns.duplex_vocabulary import AnswerCall, DuplexSettings, SpeechStartedPolicy, SteerModel
 from models.engines.scripted_duplex import DuplexReply
 from protocol.audio_time import samples_from_ms
 from protocol.backend_events import (
